@@ -46,11 +46,11 @@ void report::begin(const std::string& title) {
   std::fflush(stdout);
 }
 
-void report::progress(const std::string& what) {
+void report::progress(const std::string& line) {
   if (::isatty(STDOUT_FILENO) == 0)
     return;
   clear();
-  std::printf("  ... %.70s", what.c_str());
+  std::printf("  ... %.70s", line.c_str());
   std::fflush(stdout);
   live_ = true;
 }

@@ -31,7 +31,7 @@ public:
   void begin(const std::string& title);
 
   /// Shows what is being measured; overwrites itself on a terminal.
-  void progress(const std::string& what);
+  void progress(const std::string& line);
 
   /// A row on stdout.
   void add(figure found);

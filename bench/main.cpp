@@ -105,12 +105,12 @@ request parse(const std::vector<std::string>& arguments) {
   return out;
 }
 
-void run(const request& what) {
+void run(const request& wish) {
   bench::report out;
-  for (const auto& one : what.what)
-    one.measure(what.how, out);
-  if (what.json)
-    out.save(*what.json);
+  for (const auto& one : wish.what)
+    one.measure(wish.how, out);
+  if (wish.json)
+    out.save(*wish.json);
 }
 
 } // namespace

@@ -16,29 +16,36 @@ namespace troupe::data {
 
 namespace {
 
-/// A row of `count` pixels, some of which may lie outside of the image.
+/// One channel of a row of an image.
+struct channel_row {
+  const uint8_t* pixels;
+  int64_t step; ///< Bytes from one pixel to the next.
+  int64_t count;
+};
+
+/// `count` pixels from `first` on, some of which may lie outside of the image.
 template <class T>
-void look_up_row(const uint8_t* row, int64_t step, int64_t have, int64_t first,
-                 int64_t count, const std::array<T, 256>& values, T* to) {
+void look_up_row(const channel_row& row, int64_t first, int64_t count,
+                 const std::array<T, 256>& values, T* to) {
   auto begin = std::clamp<int64_t>(-first, 0, count);
-  auto end = std::clamp<int64_t>(have - first, begin, count);
+  auto end = std::clamp<int64_t>(row.count - first, begin, count);
   std::fill(to, to + begin, values[0]);
-  const auto* from = row + (first + begin) * step;
-  if (step == 1)
+  const auto* from = row.pixels + (first + begin) * row.step;
+  if (row.step == 1)
     for (auto x = begin; x < end; ++x)
       to[x] = values[from[x - begin]];
   else
-    for (auto x = begin; x < end; ++x, from += step)
+    for (auto x = begin; x < end; ++x, from += row.step)
       to[x] = values[*from];
   std::fill(to + end, to + count, values[0]);
 }
 
 /// Crops, flips and normalises: [C, height, width].
 template <class T>
-void lay_out(const transformed& what,
+void lay_out(const transformed& sample,
              const std::vector<std::array<T, 256>>& values, T* to) {
-  const auto& image = what.image;
-  const auto& part = what.crop;
+  const auto& image = sample.image;
+  const auto& part = sample.crop;
   for (int64_t c = 0; c < image.channels; ++c) {
     const auto& table = values[static_cast<size_t>(c)];
     for (int64_t y = 0; y < part.height; ++y, to += part.width) {
@@ -46,9 +53,9 @@ void lay_out(const transformed& what,
       if (at < 0 || at >= image.height)
         std::fill(to, to + part.width, table[0]);
       else
-        look_up_row(image.at(at, 0, c), image.column, image.width, part.left,
+        look_up_row({image.at(at, 0, c), image.column, image.width}, part.left,
                     part.width, table, to);
-      if (what.flip)
+      if (sample.flip)
         std::reverse(to, to + part.width);
     }
   }
@@ -104,8 +111,8 @@ dataset::dataset(parts content)
   // nop
 }
 
-dataset::dataset(std::shared_ptr<const sample_store> store, description what)
-  : store_(std::move(store)), what_(std::move(what)),
+dataset::dataset(std::shared_ptr<const sample_store> store, description dataset)
+  : store_(std::move(store)), what_(std::move(dataset)),
     float_values_(tables_of<float>(what_.scale, what_.shape[0])),
     double_values_(tables_of<double>(what_.scale, what_.shape[0])) {
   // nop

@@ -75,7 +75,7 @@ public:
   };
 
   /// @pre store is not null
-  dataset(std::shared_ptr<const sample_store> store, description what);
+  dataset(std::shared_ptr<const sample_store> store, description dataset);
 
   const std::string& name() const noexcept { return what_.name; }
 

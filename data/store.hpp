@@ -17,12 +17,12 @@ namespace troupe::data {
 /// evaluator only those.
 enum class data_part : uint8_t { both, train, test };
 
-inline bool wants_train(data_part what) {
-  return what != data_part::test;
+inline bool wants_train(data_part wanted) {
+  return wanted != data_part::test;
 }
 
-inline bool wants_test(data_part what) {
-  return what != data_part::train;
+inline bool wants_test(data_part wanted) {
+  return wanted != data_part::train;
 }
 
 class sample_store {

@@ -49,8 +49,8 @@ std::string plain(caf::exit_reason why) {
 
 /// CAF's own errors. Those that should not happen keep their names, for those
 /// who look for the cause.
-std::string plain(caf::sec what) {
-  switch (what) {
+std::string plain(caf::sec code) {
+  switch (code) {
   case caf::sec::request_timeout:
   case caf::sec::connection_timeout:
     return "no answer in time";
@@ -68,7 +68,7 @@ std::string plain(caf::sec what) {
   default:
     break;
   }
-  auto name = caf::to_string(what);
+  auto name = caf::to_string(code);
   auto colon = name.rfind(':');
   return "an error inside the program: " +
          (colon == std::string::npos ? name : name.substr(colon + 1));

@@ -32,16 +32,16 @@ public:
                                            const payload& gradient) = 0;
 
   /// The lead has accepted all pushes of the sum.
-  virtual void take(uint64_t number) = 0;
+  virtual void note_accepted(uint64_t number) = 0;
 
   /// The lead accepts none of its pushes: each worker sends its own gradient
   /// instead. The lead's answers to these pushes are not passed on to the
   /// workers.
   virtual void give_up(uint64_t number) = 0;
 
-  /// This incarnation of the worker has left: it takes part in no sum that the
+  /// This life of the worker has left: it takes part in no sum that the
   /// lead has not accepted yet.
-  virtual void left(worker_id who, incarnation life) = 0;
+  virtual void left(worker_id who, life_number life) = 0;
 };
 
 using gradient_sums_ptr = std::shared_ptr<gradient_sums>;

@@ -42,7 +42,7 @@ bool inspect(Inspector& f, strong_id<Tag, Rep>& x) {
 }
 
 /// Rank of a worker in the cluster: 0, 1, ... A returning worker keeps the rank
-/// when it is free and gets a new incarnation.
+/// when it is free and gets a new life.
 using worker_id = strong_id<struct worker_tag, uint32_t>;
 
 /// Rank of a parameter server shard; shard 0 is the lead.
@@ -53,9 +53,12 @@ using shard_id = strong_id<struct shard_tag, uint32_t>;
 using version = strong_id<struct version_tag, uint64_t>;
 
 /// Counts the lives of a worker rank, or of a parameter server.
-using incarnation = strong_id<struct incarnation_tag, uint32_t>;
+using life_number = strong_id<struct life_number_tag, uint32_t>;
 
-/// Numbers the pushes of one incarnation of a worker: 1, 2, ...
+/// Its name before 0.2.0, for policies from outside.
+using incarnation = life_number;
+
+/// Numbers the pushes of one life of a worker: 1, 2, ...
 using sequence = strong_id<struct sequence_tag, uint64_t>;
 
 /// Identifies a lease: a range of samples handed to one worker. Unique within
@@ -69,7 +72,7 @@ using transfer_id = strong_id<struct transfer_tag, uint64_t>;
 /// most once.
 struct push_id {
   worker_id worker;
-  incarnation life;
+  life_number life;
   sequence seq;
 
   constexpr auto operator<=>(const push_id&) const = default;

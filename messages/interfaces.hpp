@@ -74,15 +74,15 @@ using coordinator_actor = caf::typed_actor<
   // Registers a worker as a member. Errors: rank_taken, settings_conflict,
   // shutting_down.
   result<registration>(register_atom, registration_request, worker_actor),
-  // Registers an evaluator; the answer is the incarnation of the server.
-  result<incarnation>(register_atom, evaluator_actor),
+  // Registers an evaluator; the answer is the life of the server.
+  result<life_number>(register_atom, evaluator_actor),
   // Expels a worker that sent too many bad gradients; the text says why.
-  result<void>(leave_atom, worker_id, incarnation, std::string),
+  result<void>(leave_atom, worker_id, life_number, std::string),
   // A worker that is connected does not compute for now: it has no place in the
   // cluster until it registers again, and is told of the end.
   result<void>(detach_atom, worker_actor),
   // A worker that hangs loses its place; the text says why. It may come back.
-  result<void>(detach_atom, worker_id, incarnation, std::string),
+  result<void>(detach_atom, worker_id, life_number, std::string),
   // The join timeout has passed: training starts with the workers present.
   result<void>(join_atom),
   // Training has stopped: tells all workers to stop.
@@ -124,8 +124,8 @@ using remote_shard_actor = parameter_server_actor::extend<
   result<void>(order_atom, shard_step),
   // Answers this request of a worker with the current weights.
   result<void>(release_atom, request_id, release_header),
-  // This incarnation of a worker has left.
-  result<void>(leave_atom, worker_id, incarnation),
+  // This life of a worker has left.
+  result<void>(leave_atom, worker_id, life_number),
   // Writes its current state to where it belongs, or sends it in chunks.
   result<void>(state_atom, transfer_id, state_request),
   // Answers, to show that it is alive.
@@ -181,12 +181,12 @@ using lead_actor = parameter_server_actor::extend<
   // Announces a worker, the transport of its tensors, the data that only it
   // has, and how many leases it wants to have at a time. From now on its
   // requests wait instead of being refused.
-  result<void>(enlist_atom, worker_id, incarnation, std::string, owned_data,
+  result<void>(enlist_atom, worker_id, life_number, std::string, owned_data,
                uint32_t, worker_actor),
   // These enlisted workers take part in training from now on.
   result<void>(join_atom, std::vector<worker_id>),
-  // This incarnation of a worker has left; the text says why.
-  result<void>(leave_atom, worker_id, incarnation, std::string),
+  // This life of a worker has left; the text says why.
+  result<void>(leave_atom, worker_id, life_number, std::string),
   // The number of evaluators that are connected.
   result<void>(evaluators_atom, uint32_t),
   // The run directory cannot be written, so the run fails; the text says why.
@@ -198,7 +198,7 @@ using lead_actor = parameter_server_actor::extend<
   // Timer: the last score is overdue.
   result<void>(tick_atom),
   // Timer: the leases of this worker take too long. Also sent by a replay.
-  result<void>(tick_atom, worker_id, incarnation),
+  result<void>(tick_atom, worker_id, life_number),
   // A signal arrived: ends the run with a checkpoint, a last score and the
   // summary.
   result<void>(stop_atom)>;

@@ -25,7 +25,7 @@ namespace {
 
 class heap final : public payload_memory {
 public:
-  memory_block take(size_t bytes) override {
+  memory_block take_block(size_t bytes) override {
     return allocate_block(bytes, memory_page);
   }
 };
@@ -45,7 +45,7 @@ public:
     // nop
   }
 
-  memory_block take() {
+  memory_block take_block() {
     auto memory = find_or_make();
     auto* data = memory.get();
     // A separate handle, so that the source's handle is still there to return.
@@ -74,7 +74,7 @@ private:
     memory_block result;
     if (free_.empty()) {
       free_.reserve(allocated_ + 1); // so that give_back cannot fail
-      result = source_->take(static_cast<size_t>(bytes_));
+      result = source_->take_block(static_cast<size_t>(bytes_));
       ++allocated_;
     } else {
       result = std::move(free_.back());
@@ -109,8 +109,8 @@ payload_pool::~payload_pool() {
   blocks_->close();
 }
 
-memory_block payload_pool::take() {
-  return blocks_->take();
+memory_block payload_pool::take_block() {
+  return blocks_->take_block();
 }
 
 payload_pool::statistics payload_pool::stats() const {

@@ -33,7 +33,7 @@ public:
   virtual ~payload_memory() = default;
 
   /// A block aligned to a page, with arbitrary content. Throws std::bad_alloc.
-  virtual memory_block take(size_t bytes) = 0;
+  virtual memory_block take_block(size_t bytes) = 0;
 
   /// Whether a block that this process no longer holds may be written again. It
   /// may not if another process, which can no longer be reached, may still read
@@ -66,7 +66,7 @@ public:
 
   /// A block with arbitrary content, which returns to the pool when its last
   /// handle is dropped. Throws std::bad_alloc.
-  memory_block take();
+  memory_block take_block();
 
   statistics stats() const;
 

@@ -17,7 +17,7 @@ namespace troupe {
 /// shards.
 struct request_id {
   worker_id worker;
-  incarnation life;
+  life_number life;
   sequence number;
 
   constexpr auto operator<=>(const request_id&) const = default;

@@ -43,7 +43,7 @@ struct shard_fetch; // the states of all shards at one version
 /// Comes with one gradient: the mean over `samples` of the loss's gradient.
 struct push_header {
   push_id id;
-  incarnation server;  ///< The life of the server that the worker knows.
+  life_number server;  ///< The life of the server that the worker knows.
   version computed_on; ///< The weights it was computed on.
   lease_id from;       ///< The lease that the samples came from.
   uint64_t samples = 0;
@@ -73,8 +73,8 @@ struct push_header {
 /// of a member, or the next one after it abandoned a computation.
 struct pull_header {
   worker_id worker;
-  incarnation life;
-  incarnation server;
+  life_number life;
+  life_number server;
   lease_id abandoned;  ///< The lease abandoned; 0 for none.
   sequence request{0}; ///< Numbers the requests of this life of the worker.
 };
@@ -82,7 +82,7 @@ struct pull_header {
 /// What comes with the next weights.
 struct release_header {
   version weights;           ///< The version of the payload.
-  incarnation server;        ///< The life of the server that answers.
+  life_number server;        ///< The life of the server that answers.
   std::vector<lease> leases; ///< Further work, in the order of computation.
   bool dropped = false; ///< The worker's last gradient was discarded as late.
 };
@@ -138,8 +138,8 @@ struct registration_request {
 /// The answer to a worker that registers.
 struct registration {
   worker_id worker;
-  incarnation life;
-  incarnation server;
+  life_number life;
+  life_number server;
 };
 
 /// How the run ended, for everybody in the cluster.

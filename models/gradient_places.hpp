@@ -29,7 +29,7 @@ public:
   /// parameter that is used twice, only one gradient may lie there, to which
   /// the other is added. An undefined tensor if there is none (left), so that
   /// the gradient may lie anywhere.
-  at::Tensor take(const at::Tensor& parameter) const {
+  at::Tensor take_place(const at::Tensor& parameter) const {
     auto found = std::ranges::find(places_, parameter.unsafeGetTensorImpl(),
                                    &entry::parameter);
     if (found == places_.end() || std::exchange(found->taken, true))

@@ -38,16 +38,16 @@ coordinator_actor::behavior_type coordinator_state::make_behavior() {
     [this](register_atom, const registration_request& wish,
            const worker_actor& who) { return admit(wish, who); },
     [this](register_atom, const evaluator_actor& who) { return admit(who); },
-    [this](leave_atom, worker_id who, incarnation life,
+    [this](leave_atom, worker_id who, life_number life,
            const std::string& reason) { expel(who, life, reason); },
     [this](detach_atom, const worker_actor& who) { pause(who); },
-    [this](detach_atom, worker_id who, incarnation life,
+    [this](detach_atom, worker_id who, life_number life,
            const std::string& reason) { leave(who, life, reason); },
     [this](join_atom) { start_if_due(); },
     [this](ending_atom) { stop_workers(); },
-    [this](ended_atom, version what, const std::vector<push_id>& applied,
+    [this](ended_atom, version number, const std::vector<push_id>& applied,
            const payload& weights) {
-      take_last({what, applied, weights});
+      take_last({number, applied, weights});
     },
     [this](fetch_atom) { return fetch_last(); },
     [this](credit_atom) { leave_by_ = now() + grace; },
@@ -70,7 +70,7 @@ coordinator_state::admit(const registration_request& wish,
   auto rank = wish.has_rank ? std::optional{wish.rank} : std::nullopt;
   if (!parts_.assignment)
     return admit_to(rank, wish, who);
-  auto found = parts_.assignment->settle(
+  auto found = parts_.assignment->assign_part(
     rank, wish.data, [this](worker_id x) { return workers_.contains(x); });
   if (auto* no = std::get_if<cores::no_part>(&found))
     return caf::make_error(
@@ -135,7 +135,7 @@ void coordinator_state::pause(const worker_actor& who) {
   paused_.push_back({who, rank});
 }
 
-incarnation coordinator_state::admit(const evaluator_actor& who) {
+life_number coordinator_state::admit(const evaluator_actor& who) {
   if (std::ranges::find(evaluators_, who) != evaluators_.end())
     return parts_.server;
   self_->monitor(who);
@@ -145,7 +145,7 @@ incarnation coordinator_state::admit(const evaluator_actor& who) {
   return parts_.server;
 }
 
-void coordinator_state::leave(worker_id who, incarnation life,
+void coordinator_state::leave(worker_id who, life_number life,
                               const std::string& reason, cores::departure how) {
   if (!membership_.leave(who, life))
     return;
@@ -159,7 +159,7 @@ void coordinator_state::leave(worker_id who, incarnation life,
   look_for_members("worker " + to_string(who) + ", " + reason);
 }
 
-void coordinator_state::expel(worker_id who, incarnation life,
+void coordinator_state::expel(worker_id who, life_number life,
                               const std::string& reason) {
   if (!membership_.contains(who, life))
     return;
@@ -278,8 +278,8 @@ void coordinator_state::stop_workers() {
     self_->send(who.handle, stop_atom_v, run_end{});
 }
 
-void coordinator_state::take_last(last_one what) {
-  last_ = std::move(what);
+void coordinator_state::take_last(last_one last) {
+  last_ = std::move(last);
   for (auto& asks : std::exchange(fetching_, {}))
     asks.deliver(last_->what, last_->applied, last_->weights);
 }

@@ -1,6 +1,6 @@
 #pragma once
 // The coordinator keeps track of who is in the cluster. It gives ranks and
-// incarnations to workers, starts the training when the cluster is complete,
+// lives to workers, starts the training when the cluster is complete,
 // notices workers that died or fell silent, and tells everybody when the run
 // ends.
 //
@@ -26,7 +26,7 @@ struct coordinator_parts {
   /// Seconds of silence after which a member counts as lost; 0: a member counts
   /// as alive as long as its actor lives.
   double liveness_timeout = 15;
-  incarnation server; ///< The life of the parameter server.
+  life_number server; ///< The life of the parameter server.
   lead_actor lead;
   supervisor_actor supervisor;
   /// Where workers have files of their own: which rank has which data.
@@ -49,7 +49,7 @@ public:
 private:
   struct worker {
     worker_actor handle;
-    incarnation life;
+    life_number life;
     bool awaits_score = false;
   };
 
@@ -71,13 +71,13 @@ private:
   caf::result<registration> admit_to(std::optional<worker_id> rank,
                                      const registration_request& wish,
                                      const worker_actor& who);
-  incarnation admit(const evaluator_actor& who);
+  life_number admit(const evaluator_actor& who);
   std::optional<worker_id> give_back_seat_of(const worker_actor& who,
                                              const std::string& reason);
   void pause(const worker_actor& who);
-  void leave(worker_id who, incarnation life, const std::string& reason,
+  void leave(worker_id who, life_number life, const std::string& reason,
              cores::departure how = cores::departure::lost);
-  void expel(worker_id who, incarnation life, const std::string& reason);
+  void expel(worker_id who, life_number life, const std::string& reason);
   void lost(const caf::actor_addr& who, const caf::error& why);
   void start_if_due();
   void look_for_members(const std::string& last);
@@ -86,7 +86,7 @@ private:
   void tick();
   void ping();
   void stop_workers();
-  void take_last(last_one what);
+  void take_last(last_one last);
   last_version fetch_last();
   void close(const run_end& how);
   void end_grace();

@@ -51,12 +51,12 @@ std::optional<data_ledger> data_ledger::restore(const parts_state& state,
 // -- ranks present and absent -------------------------------------------------
 
 // A rank that joins late begins with the others' epoch.
-bool data_ledger::own(worker_id who, const owned_data& what) {
+bool data_ledger::own(worker_id who, const owned_data& data) {
   auto& mine = parts_.at(who.value);
   if (mine.leases)
-    return mine.data == what;
-  mine.data = what;
-  mine.leases.emplace(what.samples, batch_, place_of(who));
+    return mine.data == data;
+  mine.data = data;
+  mine.leases.emplace(data.samples, batch_, place_of(who));
   mine.leases->pass_over(completed_);
   return true;
 }

@@ -59,7 +59,7 @@ public:
   /// Sets the samples of this rank's part. False when other samples are known
   /// already.
   /// @pre samples > 0, and the rank has a part
-  bool own(worker_id who, const owned_data& what);
+  bool own(worker_id who, const owned_data& data);
 
   /// The rank is present from now on, or (`leave`) absent.
   void enter(worker_id who);

@@ -44,9 +44,9 @@ public:
   }
 
   /// A version was scored.
-  void scored(version what) {
-    if (!scored_ || *scored_ < what)
-      scored_ = what;
+  void scored(version number) {
+    if (!scored_ || *scored_ < number)
+      scored_ = number;
   }
 
   /// The version for an evaluator that has seen all up to `after`.
@@ -61,7 +61,7 @@ public:
     return last_ && last_->value > 0 && scored_ != last_;
   }
 
-  bool is_last(version what) const { return last_ == what; }
+  bool is_last(version number) const { return last_ == number; }
 
 private:
   uint64_t frequency_;

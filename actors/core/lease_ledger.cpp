@@ -200,9 +200,9 @@ lease lease_ledger::take_out(lease_map::iterator which) {
   return result;
 }
 
-void lease_ledger::free(const lease& what) {
-  insert(open_[what.epoch].free, what.first, what.count);
-  grantable_.insert(what.epoch);
+void lease_ledger::free(const lease& work) {
+  insert(open_[work.epoch].free, work.first, work.count);
+  grantable_.insert(work.epoch);
 }
 
 void lease_ledger::close_if_done(uint64_t epoch) {

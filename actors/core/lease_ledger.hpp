@@ -165,7 +165,7 @@ private:
 
   void open_epoch();
   lease take_out(lease_map::iterator which);
-  void free(const lease& what);
+  void free(const lease& work);
   void close_if_done(uint64_t epoch);
 
   uint64_t samples_;

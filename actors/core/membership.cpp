@@ -52,7 +52,7 @@ void membership::occupy(uint32_t rank) {
   free_.erase(rank);
 }
 
-bool membership::leave(worker_id who, incarnation life) {
+bool membership::leave(worker_id who, life_number life) {
   if (!contains(who, life))
     return false;
   live_.erase(who);
@@ -61,14 +61,14 @@ bool membership::leave(worker_id who, incarnation life) {
   return true;
 }
 
-void membership::remember(worker_id who, incarnation life) {
+void membership::remember(worker_id who, life_number life) {
   auto& known = lives_[who];
   known = std::max(known, life);
 }
 
 // -- liveness -----------------------------------------------------------------
 
-bool membership::heard(worker_id who, incarnation life, double now) {
+bool membership::heard(worker_id who, life_number life, double now) {
   if (!contains(who, life))
     return false;
   auto& last = live_.at(who).heard;
@@ -102,7 +102,7 @@ bool membership::start_if_due(double now) {
 
 // -- properties ---------------------------------------------------------------
 
-bool membership::contains(worker_id who, incarnation life) const {
+bool membership::contains(worker_id who, life_number life) const {
   auto i = live_.find(who);
   return i != live_.end() && i->second.place.life == life;
 }

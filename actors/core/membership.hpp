@@ -1,10 +1,9 @@
 #pragma once
-// Who is in the cluster: ranks, incarnations, liveness, and when training
-// starts.
+// Who is in the cluster: ranks, lives, liveness, and when training starts.
 //
 // Every change (a worker in, a worker out) has a number, 1, 2, ..., so that a
 // decision can name the membership that it was made for. A rank that returns
-// gets a higher incarnation than it ever had; messages of an older one are
+// gets a higher life number than it ever had; messages of an older life are
 // ignored.
 //
 // Owned by the coordinator. A value without a clock: times are arguments, in
@@ -31,7 +30,7 @@ struct membership_rules {
 /// A place in the cluster that was given to a worker.
 struct seat {
   worker_id worker;
-  incarnation life;
+  life_number life;
   uint64_t change = 0; ///< The number of the change that gave it.
 
   bool operator==(const seat&) const = default;
@@ -60,16 +59,16 @@ public:
 
   /// Takes the seat back. False when this life of the worker has none (it is
   /// unknown, has left, or is an older life).
-  bool leave(worker_id who, incarnation life);
+  bool leave(worker_id who, life_number life);
 
   /// Records that `who` had this life in an earlier run of the server: its next
   /// one will be higher.
-  void remember(worker_id who, incarnation life);
+  void remember(worker_id who, life_number life);
 
   // -- liveness ---------------------------------------------------------------
 
   /// This life of the worker gave a sign of life. False when it has no seat.
-  bool heard(worker_id who, incarnation life, double now);
+  bool heard(worker_id who, life_number life, double now);
 
   /// The server itself did not listen for `seconds`: this time does not count
   /// as silence of any worker.
@@ -93,7 +92,7 @@ public:
   // -- properties -------------------------------------------------------------
 
   /// Whether this life of the worker has a seat.
-  bool contains(worker_id who, incarnation life) const;
+  bool contains(worker_id who, life_number life) const;
 
   size_t size() const { return live_.size(); }
 
@@ -117,7 +116,7 @@ private:
   bool started_ = false;
   uint64_t change_ = 0;
   std::map<worker_id, member> live_;
-  std::map<worker_id, incarnation> lives_; ///< The highest of each rank.
+  std::map<worker_id, life_number> lives_; ///< The highest of each rank.
   std::set<uint32_t> free_;                ///< Free ranks below `top_`.
   uint32_t top_ = 0; ///< Ranks from here on were never given out.
 };

@@ -19,8 +19,9 @@ part_assignment::part_assignment(uint32_t parts,
 }
 
 std::variant<worker_id, no_part>
-part_assignment::settle(std::optional<worker_id> wish, const owned_data& data,
-                        const std::function<bool(worker_id)>& live) {
+part_assignment::assign_part(std::optional<worker_id> wish,
+                             const owned_data& data,
+                             const std::function<bool(worker_id)>& live) {
   if (data.samples == 0)
     return no_part{true, "it has no samples of its own for training"};
   if (wish && wish->value >= parts_)

@@ -30,8 +30,8 @@ public:
   /// The rank for a worker with this data, which keeps the rank from now on.
   /// `wish` is the rank that it asks for; `live` says which ranks are in use.
   std::variant<worker_id, no_part>
-  settle(std::optional<worker_id> wish, const owned_data& data,
-         const std::function<bool(worker_id)>& live);
+  assign_part(std::optional<worker_id> wish, const owned_data& data,
+              const std::function<bool(worker_id)>& live);
 
 private:
   std::variant<worker_id, no_part>

@@ -35,7 +35,7 @@ push_window::push_window(uint32_t in_flight)
   // nop
 }
 
-void push_window::set_incarnation(worker_id who, incarnation life) {
+void push_window::set_life(worker_id who, life_number life) {
   workers_[who] = record{life, 0, {}, {}};
 }
 

@@ -37,7 +37,7 @@ public:
   explicit push_window(uint32_t in_flight = 1);
 
   /// A worker begins a life. Pushes of all its other lives are stale.
-  void set_incarnation(worker_id who, incarnation life);
+  void set_life(worker_id who, life_number life);
 
   /// A worker has left: all of its pushes are stale until its next life.
   void forget(worker_id who);
@@ -58,7 +58,7 @@ public:
 
 private:
   struct record {
-    incarnation life;
+    life_number life;
     uint64_t last = 0;             ///< The highest number seen.
     std::vector<uint64_t> pending; ///< Seen, not answered.
     std::vector<uint64_t> skipped; ///< Below `last`, may still arrive.

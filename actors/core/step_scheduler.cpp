@@ -25,25 +25,25 @@ void append(orders more, orders& out) {
 
 step_scheduler::step_scheduler(std::unique_ptr<policies::policy> policy,
                                data_ledger ledger, stop_rule stop,
-                               version start, incarnation server)
+                               version start, life_number server)
   : policy_(std::move(policy)), ledger_(std::move(ledger)), stop_(stop),
     current_(start), server_(server) {
   policy_->reset(start);
   ledger_.end_before(stop_.epochs());
 }
 
-standing step_scheduler::look_at(worker_id who, incarnation life,
-                                 incarnation server) const {
+standing step_scheduler::look_at(worker_id who, life_number life,
+                                 life_number server) const {
   if (server != server_ && !mutation(bug::earlier_server))
     return standing::earlier_server;
   return knows(who, life) ? standing::welcome : standing::stranger;
 }
 
-void step_scheduler::enlist(worker_id who, incarnation life,
+void step_scheduler::enlist(worker_id who, life_number life,
                             const owned_data& data, uint32_t ahead) {
   if (data.samples > 0 && ledger_.has_parts())
     ledger_.own(who, data);
-  window_.set_incarnation(who, life);
+  window_.set_life(who, life);
   member fresh;
   fresh.life = life;
   fresh.ahead = std::clamp(ahead, uint32_t{1}, most_leases_ahead);
@@ -66,7 +66,7 @@ orders step_scheduler::join(std::span<const worker_id> who) {
   return with_rest(carry_out(policy_->on_join(entering)));
 }
 
-orders step_scheduler::leave(worker_id who, incarnation life) {
+orders step_scheduler::leave(worker_id who, life_number life) {
   if (!knows(who, life))
     return {};
   auto gone = std::move(members_.at(who));
@@ -92,34 +92,34 @@ bool step_scheduler::is_fresh(const push_id& id) const {
   return window_.look_at(id) == freshness::fresh;
 }
 
-orders step_scheduler::push(const push_facts& what) {
-  auto& who = members_.at(what.id.worker);
-  if (forget_taken(who, what.from))
-    return drop_taken(what);
+orders step_scheduler::push(const push_facts& facts) {
+  auto& who = members_.at(facts.id.worker);
+  if (forget_taken(who, facts.from))
+    return drop_taken(facts);
   who.where = place::held;
   who.asked = true;
-  who.last = what.id.seq;
+  who.last = facts.id.seq;
   who.dropped = false;
-  for (auto id : what.from)
+  for (auto id : facts.from)
     std::erase(who.leases, id);
-  refusals_.sound(what.id.worker);
-  held_[what.id] = {what.computed_on, what.from};
-  held_leases_ += what.from.size();
-  auto in_vain = take_from_others(what);
-  auto out = carry_out(policy_->on_arrival({what.id, what.computed_on}));
+  refusals_.sound(facts.id.worker);
+  held_[facts.id] = {facts.computed_on, facts.from};
+  held_leases_ += facts.from.size();
+  auto in_vain = take_from_others(facts);
+  auto out = carry_out(policy_->on_arrival({facts.id, facts.computed_on}));
   for (auto one : in_vain)
     if (!out.stop && std::ranges::count(out.cancel, one) == 0)
       out.cancel.push_back(one);
   return with_rest(std::move(out));
 }
 
-bool step_scheduler::refuse(const push_facts& what) {
-  auto& who = members_.at(what.id.worker);
-  forget_taken(who, what.from);
-  for (auto id : what.from)
+bool step_scheduler::refuse(const push_facts& facts) {
+  auto& who = members_.at(facts.id.worker);
+  forget_taken(who, facts.from);
+  for (auto id : facts.from)
     give_back(who, id);
-  window_.done(what.id);
-  return refusals_.refused(what.id.worker);
+  window_.done(facts.id);
+  return refusals_.refused(facts.id.worker);
 }
 
 orders step_scheduler::pull(worker_id who, lease_id abandoned) {
@@ -151,7 +151,7 @@ std::vector<worker_id> step_scheduler::awaited() const {
   return out;
 }
 
-orders step_scheduler::deal_again(worker_id who, incarnation life) {
+orders step_scheduler::deal_again(worker_id who, life_number life) {
   if (knows(who, life))
     for (auto id : members_.at(who).leases)
       if (!twice_.contains(id) && std::ranges::count(again_, id) == 0)
@@ -170,7 +170,7 @@ std::optional<std::string> step_scheduler::reached() {
   return end_after(current());
 }
 
-bool step_scheduler::knows(worker_id who, incarnation life) const {
+bool step_scheduler::knows(worker_id who, life_number life) const {
   auto found = members_.find(who);
   return found != members_.end() &&
          (found->second.life == life || mutation(bug::stale_incarnation));
@@ -201,21 +201,21 @@ const lease* step_scheduler::find(worker_id who, lease_id id) const {
 // The samples of late gradients are given back only after the releases.
 // Otherwise a worker that is always late would get the same samples again and
 // again, and the epoch would never end.
-orders step_scheduler::carry_out(policies::decision what) {
+orders step_scheduler::carry_out(policies::decision decision) {
   orders out;
   std::vector<lease_id> late;
   auto drop_late = [&](const push_id& id) {
     auto from = drop(id, out);
     late.insert(late.end(), from.begin(), from.end());
   };
-  for (const auto& id : what.drop)
+  for (const auto& id : decision.drop)
     drop_late(id);
-  for (const auto& step : what.updates)
+  for (const auto& step : decision.updates)
     for (const auto& [id, weight] : step.gradients)
       if (weight == 0)
         drop_late(id);
   auto makes = current_;
-  for (const auto& step : what.updates) {
+  for (const auto& step : decision.updates) {
     makes = makes.next();
     if (mutation(bug::version_skipped) && makes.value % 8 == 0)
       makes = makes.next();
@@ -225,8 +225,8 @@ orders step_scheduler::carry_out(policies::decision what) {
       break;
   }
   if (!out.stop) {
-    release(what.release, out);
-    out.cancel = std::move(what.cancel);
+    release(decision.release, out);
+    out.cancel = std::move(decision.cancel);
   }
   for (auto id : late)
     if (mutation(bug::lease_settled_unapplied))
@@ -409,9 +409,9 @@ bool step_scheduler::some_work_in_vain() const {
 // A gradient has arrived: the others' gradients of its leases will not count.
 // Returns who computes such a one.
 std::vector<worker_id>
-step_scheduler::take_from_others(const push_facts& what) {
+step_scheduler::take_from_others(const push_facts& facts) {
   std::vector<worker_id> out;
-  for (auto id : what.from) {
+  for (auto id : facts.from) {
     std::erase(again_, id);
     if (twice_.erase(id) == 0)
       continue;
@@ -432,22 +432,22 @@ step_scheduler::take_from_others(const push_facts& what) {
 }
 
 // Another's gradient of some of its samples has arrived before.
-orders step_scheduler::drop_taken(const push_facts& what) {
-  auto& who = members_.at(what.id.worker);
+orders step_scheduler::drop_taken(const push_facts& facts) {
+  auto& who = members_.at(facts.id.worker);
   who.where = place::working;
   who.asked = true;
-  who.last = what.id.seq;
+  who.last = facts.id.seq;
   who.dropped = true;
-  refusals_.sound(what.id.worker);
-  window_.done(what.id);
+  refusals_.sound(facts.id.worker);
+  window_.done(facts.id);
   std::vector<lease_id> rest;
-  for (auto id : what.from)
+  for (auto id : facts.from)
     if (std::erase(who.leases, id) > 0)
       rest.push_back(id);
   orders out;
   out.drop.push_back(
-    {what.id, policy_->current().value - what.computed_on.value});
-  append(carry_out(policy_->on_pull(what.id.worker)), out);
+    {facts.id, policy_->current().value - facts.computed_on.value});
+  append(carry_out(policy_->on_pull(facts.id.worker)), out);
   for (auto id : rest)
     if (!left_to_other(id))
       ledger_.give_up(id);

@@ -102,16 +102,16 @@ public:
   /// Begins at version `start`, in this life of the server.
   step_scheduler(std::unique_ptr<policies::policy> policy, data_ledger ledger,
                  stop_rule stop, version start,
-                 incarnation server = incarnation{1});
+                 life_number server = life_number{1});
 
   /// To be called first for each message of a worker. `server` is the life of
   /// the server that the message is meant for.
-  standing look_at(worker_id who, incarnation life, incarnation server) const;
+  standing look_at(worker_id who, life_number life, life_number server) const;
 
   /// A worker registers; it is not part of the cluster yet. `data` describes
   /// the data that it has to itself, if any; `ahead` is how many leases it
   /// wants to have at a time.
-  void enlist(worker_id who, incarnation life, const owned_data& data = {},
+  void enlist(worker_id who, life_number life, const owned_data& data = {},
               uint32_t ahead = leases_ahead);
 
   /// Enlisted workers enter the cluster.
@@ -119,7 +119,7 @@ public:
 
   /// A worker left. Its leases are given back, except those of gradients that
   /// the policy holds. Ignored for an earlier life.
-  orders leave(worker_id who, incarnation life);
+  orders leave(worker_id who, life_number life);
 
   /// Asks the push window about a gradient. Only a fresh one goes on to `push`
   /// or `refuse`.
@@ -129,12 +129,12 @@ public:
   bool is_fresh(const push_id& id) const;
 
   /// A sound gradient arrived.
-  orders push(const push_facts& what);
+  orders push(const push_facts& facts);
 
   /// A gradient is unusable. Its lease is given back; the worker will pull.
   /// Returns true when the worker has sent too many of them and is to be
   /// expelled.
-  bool refuse(const push_facts& what);
+  bool refuse(const push_facts& facts);
 
   /// A worker asks for weights. `abandoned` is the lease that it gave up.
   orders pull(worker_id who, lease_id abandoned);
@@ -144,7 +144,7 @@ public:
   std::vector<worker_id> awaited() const;
 
   /// These leases take too long: those that rest may have them, too.
-  orders deal_again(worker_id who, incarnation life);
+  orders deal_again(worker_id who, life_number life);
 
   /// An evaluator found these. Returns why the run ends, if it does.
   std::optional<std::string> scored(const config::metrics& found);
@@ -169,13 +169,13 @@ public:
   const data_ledger& ledger() const { return ledger_; }
 
   /// @pre It is enlisted or in the cluster.
-  incarnation life_of(worker_id who) const { return members_.at(who).life; }
+  life_number life_of(worker_id who) const { return members_.at(who).life; }
 
   /// Workers in the cluster.
   size_t members() const { return joined_; }
 
   /// Whether this life of the worker is enlisted or in the cluster.
-  bool knows(worker_id who, incarnation life) const;
+  bool knows(worker_id who, life_number life) const;
 
 private:
   enum class place : uint8_t {
@@ -188,7 +188,7 @@ private:
   };
 
   struct member {
-    incarnation life;
+    life_number life;
     place where = place::enlisted;
     bool asked = false;   ///< Its request for weights is at the server.
     sequence last{0};     ///< Of its gradients.
@@ -205,7 +205,7 @@ private:
     std::vector<lease_id> from;
   };
 
-  orders carry_out(policies::decision what);
+  orders carry_out(policies::decision decision);
   orders with_rest(orders out);
   std::optional<std::string> end_after(version made);
   std::vector<lease_id> drop(const push_id& id, orders& out);
@@ -219,14 +219,14 @@ private:
   bool left_to_other(lease_id id);
   static bool forget_taken(member& of, std::span<const lease_id> which);
   bool some_work_in_vain() const;
-  std::vector<worker_id> take_from_others(const push_facts& what);
-  orders drop_taken(const push_facts& what);
+  std::vector<worker_id> take_from_others(const push_facts& facts);
+  orders drop_taken(const push_facts& facts);
 
   std::unique_ptr<policies::policy> policy_;
   data_ledger ledger_;
   stop_rule stop_;
   version current_;
-  incarnation server_;
+  life_number server_;
   push_window window_;
   refusals refusals_;
   policies::by_rank<member> members_;

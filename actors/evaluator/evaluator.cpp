@@ -42,7 +42,7 @@ void evaluator_state::stop(const run_end& how) {
   if (std::exchange(stopped_, true))
     return;
   detach();
-  hand_over_last(self_, parts_.last, parts_.session, how, push_id{},
+  hand_over_last(self_, parts_.last, parts_.session, how,
                  [this](const run_end& told) { leave(told); });
 }
 
@@ -56,10 +56,10 @@ void evaluator_state::leave(const run_end& how) {
 void evaluator_state::watch() {
   self_->request(*link_, caf::infinite, watch_atom_v, watch_request{seen_})
     .then(
-      [this, asked = attachments_](const watch_header& what,
+      [this, asked = attachments_](const watch_header& header,
                                    const payload& weights) {
         if (asked == attachments_)
-          evaluate(what, weights);
+          evaluate(header, weights);
       },
       [this, asked = attachments_](const caf::error& why) {
         if (asked == attachments_)
@@ -79,24 +79,25 @@ void evaluator_state::take_refusal(const caf::error& why) {
                 text_of(why)});
 }
 
-void evaluator_state::evaluate(const watch_header& what,
+void evaluator_state::evaluate(const watch_header& header,
                                const payload& weights) {
-  seen_ = what.weights;
+  seen_ = header.weights;
   unknown_ = 0;
-  score_weights(what.weights, weights, false, [this, what](const score& found) {
-    if (what.averaged)
-      ask_for_average(what, found);
-    else
-      report(what, found);
-  });
+  score_weights(header.weights, weights, false,
+                [this, header](const score& found) {
+                  if (header.averaged)
+                    ask_for_average(header, found);
+                  else
+                    report(header, found);
+                });
 }
 
 /// @param then Called unless the link is another one when the score is there.
-void evaluator_state::score_weights(version what, const payload& weights,
+void evaluator_state::score_weights(version number, const payload& weights,
                                     bool of_average,
                                     std::function<void(const score&)> then) {
   self_
-    ->request(parts_.scorer, caf::infinite, evaluate_atom_v, what, weights,
+    ->request(parts_.scorer, caf::infinite, evaluate_atom_v, number, weights,
               of_average)
     .then(
       [this, asked = attachments_, then = std::move(then)](const score& found) {
@@ -109,32 +110,32 @@ void evaluator_state::score_weights(version what, const payload& weights,
 }
 
 // A server that does not keep it any more gets a score without it.
-void evaluator_state::ask_for_average(const watch_header& what,
+void evaluator_state::ask_for_average(const watch_header& header,
                                       const score& found) {
   self_
     ->request(*link_, caf::infinite, watch_atom_v,
-              watch_request{what.weights, true})
+              watch_request{header.weights, true})
     .then(
-      [this, asked = attachments_, what, found](const watch_header&,
-                                                const payload& average) {
+      [this, asked = attachments_, header, found](const watch_header&,
+                                                  const payload& average) {
         if (asked != attachments_)
           return;
-        score_weights(what.weights, average, true,
-                      [this, what, found](const score& of_average) {
-                        report(what, with_average(found, of_average));
+        score_weights(header.weights, average, true,
+                      [this, header, found](const score& of_average) {
+                        report(header, with_average(found, of_average));
                       });
       },
-      [this, asked = attachments_, what, found](const caf::error& why) {
+      [this, asked = attachments_, header, found](const caf::error& why) {
         if (asked != attachments_ || why == errc::peer_lost ||
             why == errc::shutting_down)
           return;
-        report(what, found);
+        report(header, found);
       });
 }
 
-void evaluator_state::report(const watch_header& what, const score& found) {
+void evaluator_state::report(const watch_header& header, const score& found) {
   self_->send(*link_, score_atom_v, found);
-  if (!what.last)
+  if (!header.last)
     watch();
 }
 

@@ -42,11 +42,11 @@ private:
   void leave(const run_end& how);
   void watch();
   void take_refusal(const caf::error& why);
-  void evaluate(const watch_header& what, const payload& weights);
-  void score_weights(version what, const payload& weights, bool of_average,
+  void evaluate(const watch_header& header, const payload& weights);
+  void score_weights(version number, const payload& weights, bool of_average,
                      std::function<void(const score&)> then);
-  void ask_for_average(const watch_header& what, const score& found);
-  void report(const watch_header& what, const score& found);
+  void ask_for_average(const watch_header& header, const score& found);
+  void report(const watch_header& header, const score& found);
 
   pointer self_;
   evaluator_parts parts_;

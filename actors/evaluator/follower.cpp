@@ -235,32 +235,32 @@ void follower_state::keep_scores(const models::loaded_checkpoint& newest) {
     seen_ = version{*last};
 }
 
-void follower_state::evaluate(version what, const payload& weights,
+void follower_state::evaluate(version number, const payload& weights,
                               const payload& average) {
-  seen_ = what;
-  score_weights(what, weights, false,
-                [this, what, average](const score& found) {
+  seen_ = number;
+  score_weights(number, weights, false,
+                [this, number, average](const score& found) {
                   if (!average)
-                    return take(found);
-                  score_weights(what, average, true,
+                    return report_score(found);
+                  score_weights(number, average, true,
                                 [this, found](const score& of_average) {
-                                  take(with_average(found, of_average));
+                                  report_score(with_average(found, of_average));
                                 });
                 });
 }
 
-void follower_state::score_weights(version what, const payload& weights,
+void follower_state::score_weights(version number, const payload& weights,
                                    bool of_average,
                                    std::function<void(const score&)> then) {
   self_
-    ->request(scorer_, caf::infinite, evaluate_atom_v, what, weights,
+    ->request(scorer_, caf::infinite, evaluate_atom_v, number, weights,
               of_average)
     .then(std::move(then), [this](const caf::error& why) {
       end({1, text_of(why)});
     });
 }
 
-void follower_state::take(const score& found) try {
+void follower_state::report_score(const score& found) try {
   recording::say(recording::score_line(record_of(found, 0)));
   if (scores_)
     scores_->add(record_of(found, clock_.elapsed(self_)));

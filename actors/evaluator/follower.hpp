@@ -53,10 +53,10 @@ private:
   void prepare(config::run_description run,
                const models::loaded_checkpoint& newest);
   void keep_scores(const models::loaded_checkpoint& newest);
-  void evaluate(version what, const payload& weights, const payload& average);
-  void score_weights(version what, const payload& weights, bool of_average,
+  void evaluate(version number, const payload& weights, const payload& average);
+  void score_weights(version number, const payload& weights, bool of_average,
                      std::function<void(const score&)> then);
-  void take(const score& found);
+  void report_score(const score& found);
   void end(const run_end& how);
 
   pointer self_;

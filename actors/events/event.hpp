@@ -29,13 +29,13 @@ namespace inputs {
 /// The server has met its coordinator. `from` is the checkpoint that this life
 /// starts from, or null; it is valid only while subscribers are told.
 struct started {
-  incarnation server;
+  life_number server;
   const proto::Manifest* from = nullptr;
 };
 
 struct enlisted {
   worker_id who;
-  incarnation life;
+  life_number life;
   std::string transport;
   owned_data data{};
   uint32_t leases = cores::leases_ahead; ///< That it wants to have at a time.
@@ -47,7 +47,7 @@ struct joined {
 
 struct left {
   worker_id who;
-  incarnation life;
+  life_number life;
   std::string reason;
 };
 
@@ -68,7 +68,7 @@ struct arrived {
 /// nothing to do: these may have them, too.
 struct deadline_passed {
   worker_id who;
-  incarnation life;
+  life_number life;
 };
 
 struct scored {
@@ -128,7 +128,7 @@ public:
   virtual ~event_subscriber() = default;
 
   /// May throw. Then the run fails, and the decision is not carried out.
-  virtual void on_event(const event& what) = 0;
+  virtual void on_event(const event& entry) = 0;
 };
 
 class event_stream {
@@ -140,10 +140,10 @@ public:
   }
 
   /// Numbers an event and passes it to all subscribers.
-  void emit(event& what) {
-    what.number = ++number_;
+  void emit(event& entry) {
+    entry.number = ++number_;
     for (const auto& each : subscribers_)
-      each->on_event(what);
+      each->on_event(entry);
   }
 
 private:

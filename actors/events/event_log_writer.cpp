@@ -6,12 +6,12 @@ namespace troupe {
 
 namespace {
 
-void put(const lease& what, proto::LogLease& out) {
-  out.set_id(what.id.value);
-  out.set_epoch(what.epoch);
-  out.set_first(what.first);
-  out.set_count(what.count);
-  out.set_part(what.part);
+void put(const lease& work, proto::LogLease& out) {
+  out.set_id(work.id.value);
+  out.set_epoch(work.epoch);
+  out.set_first(work.first);
+  out.set_count(work.count);
+  out.set_part(work.part);
 }
 
 void put(const push_id& id, uint64_t staleness, proto::LogPush& out) {
@@ -32,15 +32,15 @@ void put(const config::metrics& all, Message& out) {
 
 } // namespace
 
-void event_log_writer::on_event(const event& what) {
-  if (!sink_ || !is_logged(what.what))
+void event_log_writer::on_event(const event& entry) {
+  if (!sink_ || !is_logged(entry.what))
     return;
   event_.Clear();
   event_.set_time_ns(
-    std::chrono::duration_cast<std::chrono::nanoseconds>(what.time - start_)
+    std::chrono::duration_cast<std::chrono::nanoseconds>(entry.time - start_)
       .count());
-  std::visit([this](const auto& input) { fill(input); }, what.what);
-  fill(what.decided);
+  std::visit([this](const auto& input) { fill(input); }, entry.what);
+  fill(entry.decided);
   try {
     sink_(event_);
   } catch (...) {
@@ -51,58 +51,58 @@ void event_log_writer::on_event(const event& what) {
 
 // A worker that comes after the end of training takes no part, and a replay
 // does not see it.
-bool event_log_writer::is_logged(const input& what) {
-  ending_ = ending_ || std::holds_alternative<inputs::ending>(what);
-  return !std::holds_alternative<inputs::saved>(what) &&
-         !std::holds_alternative<inputs::ending>(what) &&
-         !(ending_ && std::holds_alternative<inputs::enlisted>(what));
+bool event_log_writer::is_logged(const input& cause) {
+  ending_ = ending_ || std::holds_alternative<inputs::ending>(cause);
+  return !std::holds_alternative<inputs::saved>(cause) &&
+         !std::holds_alternative<inputs::ending>(cause) &&
+         !(ending_ && std::holds_alternative<inputs::enlisted>(cause));
 }
 
 void event_log_writer::fill(const inputs::started&) {
   event_.mutable_started();
 }
 
-void event_log_writer::fill(const inputs::enlisted& what) {
+void event_log_writer::fill(const inputs::enlisted& cause) {
   auto& out = *event_.mutable_enlisted();
-  out.set_worker(what.who.value);
-  out.set_life(what.life.value);
-  out.set_transport(what.transport);
-  out.set_samples(what.data.samples);
-  out.set_data_digest(what.data.digest);
-  if (what.leases != cores::leases_ahead)
-    out.set_leases(what.leases);
+  out.set_worker(cause.who.value);
+  out.set_life(cause.life.value);
+  out.set_transport(cause.transport);
+  out.set_samples(cause.data.samples);
+  out.set_data_digest(cause.data.digest);
+  if (cause.leases != cores::leases_ahead)
+    out.set_leases(cause.leases);
 }
 
-void event_log_writer::fill(const inputs::joined& what) {
+void event_log_writer::fill(const inputs::joined& cause) {
   auto& out = *event_.mutable_joined();
-  for (auto who : what.who)
+  for (auto who : cause.who)
     out.add_workers(who.value);
 }
 
-void event_log_writer::fill(const inputs::left& what) {
+void event_log_writer::fill(const inputs::left& cause) {
   auto& out = *event_.mutable_left();
-  out.set_worker(what.who.value);
-  out.set_life(what.life.value);
-  out.set_reason(what.reason);
+  out.set_worker(cause.who.value);
+  out.set_life(cause.life.value);
+  out.set_reason(cause.reason);
 }
 
-void event_log_writer::fill(const inputs::pulled& what) {
+void event_log_writer::fill(const inputs::pulled& cause) {
   auto& out = *event_.mutable_pulled();
-  out.set_worker(what.header.worker.value);
-  out.set_life(what.header.life.value);
-  out.set_abandoned(what.header.abandoned.value);
+  out.set_worker(cause.header.worker.value);
+  out.set_life(cause.header.life.value);
+  out.set_abandoned(cause.header.abandoned.value);
 }
 
-void event_log_writer::fill(const inputs::arrived& what) {
-  const auto& header = what.header;
+void event_log_writer::fill(const inputs::arrived& cause) {
+  const auto& header = cause.header;
   auto& out = *event_.mutable_arrived();
   out.set_worker(header.id.worker.value);
   out.set_life(header.id.life.value);
   out.set_sequence(header.id.seq.value);
   out.set_computed_on(header.computed_on.value);
-  put(what.from.front(), *out.mutable_lease());
-  for (size_t i = 1; i < what.from.size(); ++i)
-    put(what.from[i], *out.add_also());
+  put(cause.from.front(), *out.mutable_lease());
+  for (size_t i = 1; i < cause.from.size(); ++i)
+    put(cause.from[i], *out.add_also());
   out.set_loss(header.loss);
   out.set_compute_seconds(header.compute_seconds);
   out.set_wait_seconds(header.wait_seconds);
@@ -110,42 +110,42 @@ void event_log_writer::fill(const inputs::arrived& what) {
   out.set_idle_seconds(header.idle_seconds);
   out.set_skipped(header.skipped);
   put(header.metrics, out);
-  if (what.refused != errc::none)
-    out.set_refused(to_string(what.refused));
+  if (cause.refused != errc::none)
+    out.set_refused(to_string(cause.refused));
 }
 
-void event_log_writer::fill(const inputs::deadline_passed& what) {
+void event_log_writer::fill(const inputs::deadline_passed& cause) {
   auto& out = *event_.mutable_deadline_passed();
-  out.set_worker(what.who.value);
-  out.set_life(what.life.value);
+  out.set_worker(cause.who.value);
+  out.set_life(cause.life.value);
 }
 
-void event_log_writer::fill(const inputs::scored& what) {
+void event_log_writer::fill(const inputs::scored& cause) {
   auto& out = *event_.mutable_scored();
-  out.set_version(what.found.weights.value);
-  out.set_samples(what.found.samples);
-  out.set_seconds(what.found.seconds);
-  put(what.found.metrics, out);
+  out.set_version(cause.found.weights.value);
+  out.set_samples(cause.found.samples);
+  out.set_seconds(cause.found.seconds);
+  put(cause.found.metrics, out);
 }
 
-void event_log_writer::fill(const inputs::evaluators& what) {
-  event_.mutable_evaluators()->set_count(what.count);
+void event_log_writer::fill(const inputs::evaluators& cause) {
+  event_.mutable_evaluators()->set_count(cause.count);
 }
 
 void event_log_writer::fill(const inputs::stopped&) {
   event_.mutable_stopped();
 }
 
-void event_log_writer::fill(const inputs::failed& what) {
-  event_.mutable_failed()->set_line(what.line);
+void event_log_writer::fill(const inputs::failed& cause) {
+  event_.mutable_failed()->set_line(cause.line);
 }
 
-void event_log_writer::fill(const inputs::ended& what) {
+void event_log_writer::fill(const inputs::ended& cause) {
   auto& out = *event_.mutable_ended();
-  out.set_status(what.status);
-  out.set_steps(what.steps.value);
-  out.set_weights_sha256(what.weights_sha256.value_or(""));
-  out.set_state_sha256(what.state_sha256.value_or(""));
+  out.set_status(cause.status);
+  out.set_steps(cause.steps.value);
+  out.set_weights_sha256(cause.weights_sha256.value_or(""));
+  out.set_state_sha256(cause.state_sha256.value_or(""));
 }
 
 void event_log_writer::fill(const cores::orders& decided) {

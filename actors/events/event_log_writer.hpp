@@ -29,24 +29,24 @@ public:
   }
 
   /// Throws whatever the sink throws; later events are ignored then.
-  void on_event(const event& what) override;
+  void on_event(const event& entry) override;
 
 private:
-  bool is_logged(const input& what);
-  void fill(const inputs::started& what);
-  void fill(const inputs::enlisted& what);
-  void fill(const inputs::joined& what);
-  void fill(const inputs::left& what);
-  void fill(const inputs::pulled& what);
-  void fill(const inputs::arrived& what);
-  void fill(const inputs::deadline_passed& what);
-  void fill(const inputs::scored& what);
-  void fill(const inputs::evaluators& what);
+  bool is_logged(const input& cause);
+  void fill(const inputs::started& cause);
+  void fill(const inputs::enlisted& cause);
+  void fill(const inputs::joined& cause);
+  void fill(const inputs::left& cause);
+  void fill(const inputs::pulled& cause);
+  void fill(const inputs::arrived& cause);
+  void fill(const inputs::deadline_passed& cause);
+  void fill(const inputs::scored& cause);
+  void fill(const inputs::evaluators& cause);
   void fill(const inputs::saved&) {}
-  void fill(const inputs::stopped& what);
-  void fill(const inputs::failed& what);
+  void fill(const inputs::stopped& cause);
+  void fill(const inputs::failed& cause);
   void fill(const inputs::ending&) {}
-  void fill(const inputs::ended& what);
+  void fill(const inputs::ended& cause);
   void fill(const cores::orders& decided);
 
   event_sink sink_;

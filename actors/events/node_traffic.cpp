@@ -12,16 +12,16 @@ node_traffic::node_traffic(node_bytes weights, uint32_t workers)
 
 // Of a compressed gradient the lead sees its part; those of other shards are
 // compressed the same way.
-void node_traffic::on_event(const event& what) {
+void node_traffic::on_event(const event& entry) {
   if (!first_)
-    first_ = what.newest;
-  newest_ = what.newest;
-  const auto* push = std::get_if<inputs::arrived>(&what.what);
+    first_ = entry.newest;
+  newest_ = entry.newest;
+  const auto* push = std::get_if<inputs::arrived>(&entry.what);
   if (push != nullptr && weights_.lead > 0)
     of(push->header.id.worker).pushed += static_cast<double>(push->bytes) *
                                          static_cast<double>(weights_.whole) /
                                          static_cast<double>(weights_.lead);
-  for (const auto& answer : what.decided.release)
+  for (const auto& answer : entry.decided.release)
     of(answer.worker).got += static_cast<double>(weights_.whole);
 }
 

@@ -31,7 +31,7 @@ public:
   /// @param workers The configured size of the cluster; more may join.
   node_traffic(node_bytes weights, uint32_t workers);
 
-  void on_event(const event& what) override;
+  void on_event(const event& entry) override;
 
   /// Bytes of each node, since the server began.
   struct bytes_per_step {

@@ -28,21 +28,21 @@ double usual(const std::deque<double>& turns) {
 
 } // namespace
 
-void turn_watch::on_event(const event& what) {
+void turn_watch::on_event(const event& entry) {
   if (!first_)
-    first_ = what.time;
-  auto now = awake(what.time);
-  if (const auto* in = std::get_if<inputs::enlisted>(&what.what)) {
+    first_ = entry.time;
+  auto now = awake(entry.time);
+  if (const auto* in = std::get_if<inputs::enlisted>(&entry.what)) {
     workers_[in->who] = worker{in->life};
-  } else if (const auto* out = std::get_if<inputs::left>(&what.what)) {
+  } else if (const auto* out = std::get_if<inputs::left>(&entry.what)) {
     workers_.erase(out->who);
-  } else if (const auto* push = std::get_if<inputs::arrived>(&what.what)) {
+  } else if (const auto* push = std::get_if<inputs::arrived>(&entry.what)) {
     end_turn(push->header.id.worker, now);
-  } else if (const auto* pull = std::get_if<inputs::pulled>(&what.what)) {
+  } else if (const auto* pull = std::get_if<inputs::pulled>(&entry.what)) {
     if (auto asks = workers_.find(pull->header.worker); asks != workers_.end())
       asks->second.began.reset(); // It was cancelled.
   }
-  for (const auto& next : what.decided.release)
+  for (const auto& next : entry.decided.release)
     if (auto found = workers_.find(next.worker); found != workers_.end())
       found->second.began = now;
 }

@@ -31,11 +31,11 @@ public:
     // nop
   }
 
-  void on_event(const event& what) override;
+  void on_event(const event& entry) override;
 
   struct hung {
     worker_id who;
-    incarnation life;
+    life_number life;
     std::string reason; ///< As a text for people.
   };
 
@@ -55,7 +55,7 @@ private:
   using time_point = caf::actor_clock::time_point;
 
   struct worker {
-    incarnation life;
+    life_number life;
     std::optional<double> began{};  ///< Its turn, in seconds awake.
     std::optional<double> pushed{}; ///< When it pushed last.
     std::deque<double> turns{};     ///< s; the last ones.

@@ -66,11 +66,11 @@ public:
       [this](credit_atom, transfer_id id, uint64_t received) {
         carrier_.add_credit(id, received);
       },
-      [this](frame_atom, const frame_ptr& what) {
+      [this](frame_atom, const frame_ptr& frame) {
         if (parts_.peer)
-          send(*what);
+          send(*frame);
         else
-          waiting_.push_back(what);
+          waiting_.push_back(frame);
       },
       [this](detach_atom, const caf::error& why) { close(text_of(why)); },
     };
@@ -137,9 +137,9 @@ private:
     return out;
   }
 
-  void pass_on(frame what) {
+  void pass_on(frame message) {
     self_->send(parts_.owner, frame_atom_v,
-                frame_ptr{std::make_shared<const frame>(std::move(what))});
+                frame_ptr{std::make_shared<const frame>(std::move(message))});
   }
 
   void close(const std::string& why) {
@@ -174,9 +174,10 @@ public:
 
   using frame_channel::send;
 
-  void send(frame what) override {
-    caf::anon_send(end_, frame_atom_v,
-                   frame_ptr{std::make_shared<const frame>(std::move(what))});
+  void send(frame message) override {
+    caf::anon_send(
+      end_, frame_atom_v,
+      frame_ptr{std::make_shared<const frame>(std::move(message))});
   }
 
   void close(const std::string& why) override {

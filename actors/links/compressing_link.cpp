@@ -42,8 +42,8 @@ public:
                                compressed(header.id, gradient));
       },
       [this](pull_atom, const pull_header& header) { return pull(header); },
-      [this](watch_atom, const watch_request& what) {
-        return self_->delegate(parts_.link, watch_atom_v, what);
+      [this](watch_atom, const watch_request& request) {
+        return self_->delegate(parts_.link, watch_atom_v, request);
       },
       [this](score_atom, const score& found) {
         self_->send(parts_.link, score_atom_v, found);
@@ -73,7 +73,7 @@ private:
     const auto& codec = *parts_.codec;
     if (!gradient || gradient.shape() != codec.plain())
       return gradient;
-    auto memory = memory_.take();
+    auto memory = memory_.take_block();
     std::span<std::byte> to{memory.get(), codec.compressed().bytes()};
     auto from = numbers_of(gradient);
     if (parts_.feedback)

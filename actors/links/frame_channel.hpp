@@ -24,7 +24,7 @@ public:
   virtual void open(caf::actor_system& system, const path_end_actor& owner) = 0;
 
   /// Never blocks. Frames that carry tensors may arrive after later ones.
-  virtual void send(transport::frame what) = 0;
+  virtual void send(transport::frame message) = 0;
 
   template <class Header>
   void send(transport::frame_kind kind, transfer_id id, const Header& header,

@@ -36,7 +36,7 @@ path_end_actor::behavior_type framed_gateway_state::make_behavior() {
   });
   channel_->open(self_->system(), path_end_actor{self_});
   return {
-    [this](frame_atom, const frame_ptr& what) { take(*what); },
+    [this](frame_atom, const frame_ptr& frame) { handle_frame(*frame); },
     [this](detach_atom, const caf::error& why) { self_->quit(why); },
     [this](credit_atom) { channel_->send_let_gos(); },
   };
@@ -44,35 +44,37 @@ path_end_actor::behavior_type framed_gateway_state::make_behavior() {
 
 // -- requests -----------------------------------------------------------------
 
-void framed_gateway_state::take(const transport::frame& what) try {
-  switch (what.kind) {
+void framed_gateway_state::handle_frame(const transport::frame& message) try {
+  switch (message.kind) {
   case frame_kind::push:
-    return push(what);
+    return push(message);
   case frame_kind::pull:
-    return ask<release_header>(door(), frame_kind::release, what.request,
+    return ask<release_header>(door(), frame_kind::release, message.request,
                                pull_atom_v,
-                               read_header<pull_header>(what.header));
+                               read_header<pull_header>(message.header));
   case frame_kind::forward:
   case frame_kind::backward: {
-    auto call =
-      to_call(read_header<transport::pass_header>(what.header), what.tensor);
-    if (what.kind == frame_kind::forward)
-      return ask_modules(what.request, forward_atom_v, std::move(call));
-    return ask_modules(what.request, backward_atom_v, std::move(call));
+    auto call = to_call(read_header<transport::pass_header>(message.header),
+                        message.tensor);
+    if (message.kind == frame_kind::forward)
+      return ask_modules(message.request, forward_atom_v, std::move(call));
+    return ask_modules(message.request, backward_atom_v, std::move(call));
   }
   case frame_kind::read:
-    return ask_modules(what.request, fetch_atom_v,
-                       read_header<context_part>(what.header));
+    return ask_modules(message.request, fetch_atom_v,
+                       read_header<context_part>(message.header));
   case frame_kind::cancel:
     if (modules_)
-      self_->send(modules_, cancel_atom_v, read_header<lease_id>(what.header));
+      self_->send(modules_, cancel_atom_v,
+                  read_header<lease_id>(message.header));
     return;
   case frame_kind::watch:
-    return ask<watch_header>(server_, frame_kind::due, what.request,
+    return ask<watch_header>(server_, frame_kind::due, message.request,
                              watch_atom_v,
-                             read_header<watch_request>(what.header));
+                             read_header<watch_request>(message.header));
   case frame_kind::score:
-    return self_->send(server_, score_atom_v, read_header<score>(what.header));
+    return self_->send(server_, score_atom_v,
+                       read_header<score>(message.header));
   case frame_kind::let_go:
     return;
   default:
@@ -85,10 +87,10 @@ void framed_gateway_state::take(const transport::frame& what) try {
 
 // A gradient of another size than the model's comes without its bytes; the
 // server refuses it.
-void framed_gateway_state::push(const transport::frame& what) {
-  ask<release_header>(door(), frame_kind::release, what.request, push_atom_v,
-                      read_header<push_header>(what.header),
-                      unpacker_.unpack(what.tensor));
+void framed_gateway_state::push(const transport::frame& message) {
+  ask<release_header>(door(), frame_kind::release, message.request, push_atom_v,
+                      read_header<push_header>(message.header),
+                      unpacker_.unpack(message.tensor));
 }
 
 // Only workers pull and push: evaluators need no modules.

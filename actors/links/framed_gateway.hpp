@@ -40,8 +40,8 @@ public:
   path_end_actor::behavior_type make_behavior();
 
 private:
-  void take(const transport::frame& what);
-  void push(const transport::frame& what);
+  void handle_frame(const transport::frame& message);
+  void push(const transport::frame& message);
   template <class... Ts>
   void ask_modules(transfer_id id, Ts&&... request);
   const parameter_server_actor& door();

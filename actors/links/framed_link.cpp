@@ -31,7 +31,7 @@ framed_link_actor::behavior_type framed_link_state::make_behavior() {
       return push(header, gradient);
     },
     [this](pull_atom, const pull_header& header) { return pull(header); },
-    [this](watch_atom, const watch_request& what) { return watch(what); },
+    [this](watch_atom, const watch_request& request) { return watch(request); },
     [this](score_atom, const score& found) {
       channel_->send(frame_kind::score, {}, found);
     },
@@ -49,7 +49,7 @@ framed_link_actor::behavior_type framed_link_state::make_behavior() {
       channel_->send(frame_kind::read, open_.add(answer), part);
       return answer;
     },
-    [this](frame_atom, const frame_ptr& what) { take(*what); },
+    [this](frame_atom, const frame_ptr& frame) { handle_frame(*frame); },
     [this](detach_atom, const caf::error& why) { closed(why); },
     [this](credit_atom) { channel_->send_let_gos(); },
   };
@@ -72,9 +72,9 @@ framed_link_state::pull(const pull_header& header) {
 }
 
 caf::result<watch_header, payload>
-framed_link_state::watch(const watch_request& what) {
+framed_link_state::watch(const watch_request& request) {
   auto answer = self_->make_response_promise<watch_header, payload>();
-  channel_->send(frame_kind::watch, open_.add(answer), what);
+  channel_->send(frame_kind::watch, open_.add(answer), request);
   return answer;
 }
 
@@ -88,17 +88,17 @@ caf::result<module_answer> framed_link_state::pass(frame_kind kind,
 
 // -- answers ------------------------------------------------------------------
 
-void framed_link_state::take(const transport::frame& what) try {
-  switch (what.kind) {
+void framed_link_state::handle_frame(const transport::frame& message) try {
+  switch (message.kind) {
   case frame_kind::release:
-    return answer<release_header>(what);
+    return answer<release_header>(message);
   case frame_kind::due:
-    return answer<watch_header>(what);
+    return answer<watch_header>(message);
   case frame_kind::passed:
-    return passed(what);
+    return passed(message);
   case frame_kind::refusal: {
-    auto no = transport::read_header<transport::refusal>(what.header);
-    return open_.refuse(what.request,
+    auto no = transport::read_header<transport::refusal>(message.header);
+    return open_.refuse(message.request,
                         caf::make_error(no.code, std::move(no.text)));
   }
   case frame_kind::let_go:
@@ -111,23 +111,23 @@ void framed_link_state::take(const transport::frame& what) try {
 }
 
 template <class Header>
-void framed_link_state::answer(const transport::frame& what) {
-  auto header = transport::read_header<Header>(what.header);
-  if (!open_.waits_for(what.request, header) || !what.tensor ||
-      what.tensor.shape() != expected_)
+void framed_link_state::answer(const transport::frame& message) {
+  auto header = transport::read_header<Header>(message.header);
+  if (!open_.waits_for(message.request, header) || !message.tensor ||
+      message.tensor.shape() != expected_)
     throw transport::path_error{
       "the parameter server sent weights of another size"};
-  open_.answer(what.request, header, what.tensor);
+  open_.answer(message.request, header, message.tensor);
 }
 
-void framed_link_state::passed(const transport::frame& what) {
-  if (!open_.waits_for_module(what.request))
+void framed_link_state::passed(const transport::frame& message) {
+  if (!open_.waits_for_module(message.request))
     throw transport::path_error{"the parameter server answers what it was not "
                                 "asked"};
   open_.answer(
-    what.request,
-    to_answer(transport::read_header<transport::passed_header>(what.header),
-              what.tensor));
+    message.request,
+    to_answer(transport::read_header<transport::passed_header>(message.header),
+              message.tensor));
 }
 
 // -- the end ------------------------------------------------------------------

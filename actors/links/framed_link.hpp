@@ -32,13 +32,13 @@ private:
   caf::result<release_header, payload> push(const push_header& header,
                                             const payload& gradient);
   caf::result<release_header, payload> pull(const pull_header& header);
-  caf::result<watch_header, payload> watch(const watch_request& what);
+  caf::result<watch_header, payload> watch(const watch_request& request);
   caf::result<module_answer> pass(transport::frame_kind kind,
                                   const module_call& call);
-  void take(const transport::frame& what);
+  void handle_frame(const transport::frame& message);
   template <class Header>
-  void answer(const transport::frame& what);
-  void passed(const transport::frame& what);
+  void answer(const transport::frame& message);
+  void passed(const transport::frame& message);
   void closed(const caf::error& why);
   void break_off(const caf::error& why, const caf::error& reason);
 

@@ -16,7 +16,7 @@ gateway_state::gateway_state(pointer self, gateway_parts parts)
 }
 
 gateway_state::~gateway_state() {
-  settle();
+  stop_waiting();
 }
 
 gateway_actor::behavior_type gateway_state::make_behavior() {
@@ -63,7 +63,7 @@ gateway_state::attach(const parameter_server_actor& link) {
   self_->monitor(link);
   if (auto caller = caf::actor_cast<caf::strong_actor_ptr>(parts_.caller))
     self_->demonitor(caller); // From now on the link reports.
-  settle();
+  stop_waiting();
   return parts_.coordinator;
 }
 
@@ -86,13 +86,13 @@ caf::result<version, std::vector<push_id>> gateway_state::offer_last() {
   auto asks = self_->make_response_promise<version, std::vector<push_id>>();
   self_->request(parts_.coordinator, caf::infinite, fetch_atom_v)
     .then(
-      [this, asks](version what, const std::vector<push_id>& applied,
+      [this, asks](version number, const std::vector<push_id>& applied,
                    const payload& weights) mutable {
         parts_.frozen = weights;
         offers_last_ = true;
         downloaded_ = 0;
         download_ = download_actor{};
-        asks.deliver(what, applied);
+        asks.deliver(number, applied);
       },
       [asks](const caf::error&) mutable { asks.deliver(run_is_over()); });
   return asks;
@@ -119,7 +119,7 @@ void gateway_state::credit(transfer_id id, uint64_t received) {
 }
 
 // The pending timer would keep this actor in memory.
-void gateway_state::settle() {
+void gateway_state::stop_waiting() {
   late_.dispose();
   if (parts_.settled)
     parts_.settled->store(true);

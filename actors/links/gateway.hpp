@@ -56,7 +56,7 @@ private:
   void upload(const caf::strong_actor_ptr& to);
   void credit(transfer_id id, uint64_t received);
   void wait_for_peer();
-  void settle();
+  void stop_waiting();
   void break_off(const std::string& why);
 
   auto to_download() {

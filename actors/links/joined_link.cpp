@@ -45,24 +45,24 @@ readable_module_actor::behavior_type joined_link_state::make_behavior() {
       return push(header, gradient);
     },
     [this](pull_atom, const pull_header& header) { return pull(header); },
-    [this, lead](watch_atom, const watch_request& what) {
-      return self_->delegate(lead, watch_atom_v, what);
+    [this, lead](watch_atom, const watch_request& request) {
+      return self_->delegate(lead, watch_atom_v, request);
     },
     [this, lead](score_atom, const score& found) {
       self_->send(lead, score_atom_v, found);
     },
-    [this](forward_atom what, const module_call& call) {
-      return pass(what, call);
+    [this](forward_atom msg, const module_call& call) {
+      return pass(msg, call);
     },
-    [this](backward_atom what, const module_call& call) {
-      return pass(what, call);
+    [this](backward_atom msg, const module_call& call) {
+      return pass(msg, call);
     },
-    [this](fetch_atom what, const context_part& part) {
-      return pass(what, part);
+    [this](fetch_atom msg, const context_part& part) {
+      return pass(msg, part);
     },
-    [this](cancel_atom what, lease_id which) {
+    [this](cancel_atom msg, lease_id which) {
       for (const auto& part : parts_.parts)
-        self_->send(caf::actor_cast<readable_module_actor>(part.link), what,
+        self_->send(caf::actor_cast<readable_module_actor>(part.link), msg,
                     which);
     },
   };
@@ -102,17 +102,19 @@ template <class... Ts>
 void joined_link_state::ask(uint64_t number, size_t part,
                             const Ts&... request) {
   self_->request(parts_.parts[part].link, caf::infinite, request...)
-    .then([this, number, part](
-            const release_header& header,
-            const payload& weights) { take(number, part, header, weights); },
-          [this, number](const caf::error& why) { refuse(number, why); });
+    .then(
+      [this, number, part](const release_header& header,
+                           const payload& weights) {
+        collect_part(number, part, header, weights);
+      },
+      [this, number](const caf::error& why) { refuse(number, why); });
 }
 
 // -- modules ------------------------------------------------------------------
 
 // The lead, of rank 0, is the last.
 template <class Atom, class Request>
-caf::result<module_answer> joined_link_state::pass(Atom what,
+caf::result<module_answer> joined_link_state::pass(Atom verb,
                                                    const Request& request) {
   auto shards = parts_.parts.size();
   if (request.server >= shards)
@@ -122,14 +124,14 @@ caf::result<module_answer> joined_link_state::pass(Atom what,
   const auto& part =
     parts_.parts[request.server == 0 ? shards - 1 : request.server - 1];
   return self_->delegate(caf::actor_cast<readable_module_actor>(part.link),
-                         what, request);
+                         verb, request);
 }
 
 // -- answers ------------------------------------------------------------------
 
-void joined_link_state::take(uint64_t number, size_t part,
-                             const release_header& header,
-                             const payload& weights) {
+void joined_link_state::collect_part(uint64_t number, size_t part,
+                                     const release_header& header,
+                                     const payload& weights) {
   auto found = open_.find(number);
   if (found == open_.end()) // Another part was refused.
     return;
@@ -146,21 +148,22 @@ void joined_link_state::take(uint64_t number, size_t part,
     join(std::move(open_.extract(found).mapped()));
 }
 
-void joined_link_state::join(open_request what) {
-  if (what.answers.back().shape() == whole_) // Modules keep the other parts.
-    return what.asks.deliver(std::move(what.header), what.answers.back());
-  if (auto view = views_.join(whole_, what.answers))
-    return what.asks.deliver(std::move(what.header), *view);
-  auto memory = memory_.take();
+void joined_link_state::join(open_request request) {
+  if (request.answers.back().shape() == whole_) // Modules keep the other parts.
+    return request.asks.deliver(std::move(request.header),
+                                request.answers.back());
+  if (auto view = views_.join(whole_, request.answers))
+    return request.asks.deliver(std::move(request.header), *view);
+  auto memory = memory_.take_block();
   auto* target = memory.get();
-  for (const auto& part : what.answers) {
+  for (const auto& part : request.answers) {
     auto bytes = part.bytes();
     std::memcpy(target, bytes.data(), bytes.size());
     target += bytes.size();
   }
   auto* data = memory.get();
-  what.asks.deliver(std::move(what.header),
-                    payload{whole_, std::move(memory), data});
+  request.asks.deliver(std::move(request.header),
+                       payload{whole_, std::move(memory), data});
 }
 
 // One refused part is enough: the worker repeats the request to all.

@@ -60,12 +60,12 @@ private:
   weights_result push(const push_header& header, const payload& gradient);
   weights_result pull(const pull_header& header);
   uint64_t open(const weights_promise& asks);
-  void take(uint64_t number, size_t part, const release_header& header,
-            const payload& weights);
-  void join(open_request what);
+  void collect_part(uint64_t number, size_t part, const release_header& header,
+                    const payload& weights);
+  void join(open_request request);
   void refuse(uint64_t number, const caf::error& why);
   template <class Atom, class Request>
-  caf::result<module_answer> pass(Atom what, const Request& request);
+  caf::result<module_answer> pass(Atom verb, const Request& request);
 
   pointer self_;
   joined_link_parts parts_;

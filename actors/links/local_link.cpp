@@ -37,8 +37,8 @@ local_link(link_pointer self, const parameter_server_actor& server,
     [self](pull_atom msg, const pull_header& header) {
       return self->delegate(self->state.server, msg, header);
     },
-    [self](watch_atom msg, const watch_request& what) {
-      return self->delegate(self->state.server, msg, what);
+    [self](watch_atom msg, const watch_request& request) {
+      return self->delegate(self->state.server, msg, request);
     },
     [self](score_atom msg, const score& found) {
       return self->delegate(self->state.server, msg, found);

@@ -12,8 +12,9 @@ using transport::path_error;
 /// No header needs more.
 constexpr size_t most_dimensions = 16;
 
-activation_parts parts_of(const activations& what, const payload& statistics) {
-  return {what.sizes, what.channels_last, statistics.shape().count};
+activation_parts parts_of(const activations& tensor,
+                          const payload& statistics) {
+  return {tensor.sizes, tensor.channels_last, statistics.shape().count};
 }
 
 payload joined(const payload& numbers, const payload& statistics) {

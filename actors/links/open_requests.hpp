@@ -37,26 +37,26 @@ public:
   }
 
   /// @pre waits_for_module(id)
-  void answer(transfer_id id, module_answer&& what) {
-    std::get<module_promise>(take(id)).deliver(std::move(what));
+  void answer(transfer_id id, module_answer&& answer) {
+    std::get<module_promise>(take_promise(id)).deliver(std::move(answer));
   }
 
   /// @pre waits_for(id, header)
   void answer(transfer_id id, const release_header& header,
               const payload& weights) {
-    std::get<weights_promise>(take(id)).deliver(header, weights);
+    std::get<weights_promise>(take_promise(id)).deliver(header, weights);
   }
 
   /// @pre waits_for(id, header)
   void answer(transfer_id id, const watch_header& header,
               const payload& weights) {
-    std::get<watch_promise>(take(id)).deliver(header, weights);
+    std::get<watch_promise>(take_promise(id)).deliver(header, weights);
   }
 
   /// Has no effect on a number that nobody waits for.
   void refuse(transfer_id id, const caf::error& why) {
     if (open_.contains(id))
-      std::visit([&](auto who) { who.deliver(why); }, take(id));
+      std::visit([&](auto who) { who.deliver(why); }, take_promise(id));
   }
 
   void refuse_all(const caf::error& why) {
@@ -80,7 +80,9 @@ private:
            std::holds_alternative<Promise>(found->second);
   }
 
-  promise take(transfer_id id) { return std::move(open_.extract(id).mapped()); }
+  promise take_promise(transfer_id id) {
+    return std::move(open_.extract(id).mapped());
+  }
 
   transfer_id last_{0};
   std::map<transfer_id, promise> open_;

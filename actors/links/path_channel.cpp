@@ -196,7 +196,9 @@ public:
 
   using frame_channel::send;
 
-  void send(transport::frame what) override { call_writer(way_->send(what)); }
+  void send(transport::frame message) override {
+    call_writer(way_->send(message));
+  }
 
   void send_let_gos() override { call_writer(way_->send_let_gos()); }
 

@@ -14,14 +14,15 @@ public:
   virtual ~push_observer() = default;
 
   /// A worker has sent a gradient.
-  virtual void pushed(const push_header& what) = 0;
+  virtual void pushed(const push_header& header) = 0;
 
   /// The worker has read that the server took the gradient, in this answer.
-  virtual void acknowledged(const push_header& what,
+  virtual void acknowledged(const push_header& header,
                             const release_header& answer) = 0;
 
   /// The gradient was not taken, for this reason.
-  virtual void turned_away(const push_header& what, const caf::error& why) = 0;
+  virtual void turned_away(const push_header& header,
+                           const caf::error& why) = 0;
 };
 
 } // namespace troupe

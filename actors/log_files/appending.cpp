@@ -15,10 +15,10 @@ void fail(const char* verb, const std::filesystem::path& path) {
                   std::system_category().message(errno));
 }
 
-void append_whole(int handle, std::string_view what, uint64_t size,
+void append_whole(int handle, std::string_view text, uint64_t size,
                   const std::filesystem::path& path) {
-  while (!what.empty()) {
-    auto n = ::write(handle, what.data(), what.size());
+  while (!text.empty()) {
+    auto n = ::write(handle, text.data(), text.size());
     if (n < 0 && errno == EINTR)
       continue;
     if (n < 0) {
@@ -27,7 +27,7 @@ void append_whole(int handle, std::string_view what, uint64_t size,
       errno = code;
       fail("write", path);
     }
-    what.remove_prefix(static_cast<size_t>(n));
+    text.remove_prefix(static_cast<size_t>(n));
   }
 }
 

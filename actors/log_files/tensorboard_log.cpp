@@ -97,13 +97,13 @@ tensorboard_log::~tensorboard_log() {
 }
 
 void tensorboard_log::update(uint64_t step, double time,
-                             const update_scalars& what) {
+                             const update_scalars& scalars) {
   auto event = event_at(step, time);
-  put(event, "train/loss", what.loss);
-  put(event, "train/samples_per_second", what.samples_per_second);
-  put(event, "train/staleness_mean", what.staleness_mean);
-  put(event, "train/lr", what.lr);
-  for (const auto& one : what.metrics)
+  put(event, "train/loss", scalars.loss);
+  put(event, "train/samples_per_second", scalars.samples_per_second);
+  put(event, "train/staleness_mean", scalars.staleness_mean);
+  put(event, "train/lr", scalars.lr);
+  for (const auto& one : scalars.metrics)
     put(event, "train/" + one.name, one.value);
   append_scalars(event);
 }

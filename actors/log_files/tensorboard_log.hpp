@@ -53,7 +53,7 @@ public:
 
   /// Writes the figures of a step. Throws `run_error` (disk full).
   /// @param time Seconds since the run began.
-  void update(uint64_t step, double time, const update_scalars& what);
+  void update(uint64_t step, double time, const update_scalars& scalars);
 
   /// eval/NAME for each metric that is a number.
   void evaluation(uint64_t step, double time, const config::metrics& found);

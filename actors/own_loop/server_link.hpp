@@ -31,7 +31,7 @@ public:
   void push(lease_id which, double loss);
 
   /// A flat tensor of these numbers.
-  at::Tensor read(context_part what);
+  at::Tensor read(context_part place);
 
   /// Does not throw.
   void give_back(lease_id which);

@@ -31,9 +31,9 @@ training_function& the_function() {
 
 std::atomic<int> running = 0;
 
-uint64_t count_of(const remote_parameter& what) {
+uint64_t count_of(const remote_parameter& parameter) {
   return std::accumulate(
-    what.sizes.begin(), what.sizes.end(), uint64_t{1},
+    parameter.sizes.begin(), parameter.sizes.end(), uint64_t{1},
     [](uint64_t x, int64_t size) { return x * static_cast<uint64_t>(size); });
 }
 
@@ -91,17 +91,17 @@ void server_link::push(lease_id which, double loss) {
   ask(push_atom_v, which, loss);
 }
 
-at::Tensor server_link::read(context_part what) {
+at::Tensor server_link::read(context_part place) {
   auto out =
-    at::empty({static_cast<int64_t>(what.count)}, models::to_aten(dtype_));
-  auto left = what.count;
+    at::empty({static_cast<int64_t>(place.count)}, models::to_aten(dtype_));
+  auto left = place.count;
   for (int64_t at = 0; left > 0;) {
-    what.count = std::min(left, most_elements_);
-    auto size = static_cast<int64_t>(what.count);
-    out.narrow(0, at, size).copy_(to_tensor(ask(fetch_atom_v, what).outputs));
+    place.count = std::min(left, most_elements_);
+    auto size = static_cast<int64_t>(place.count);
+    out.narrow(0, at, size).copy_(to_tensor(ask(fetch_atom_v, place).outputs));
     at += size;
-    what.first += what.count;
-    left -= what.count;
+    place.first += place.count;
+    left -= place.count;
   }
   return out;
 }
@@ -186,20 +186,21 @@ std::map<std::string, at::Tensor> context::gradients() const {
   return out;
 }
 
-at::Tensor context::to_here(const remote_parameter& what) const {
+at::Tensor context::to_here(const remote_parameter& parameter) const {
   if (state_ != state::forward && state_ != state::backward)
     throw usage_error("a context has weights between forward and step");
-  return read(what, false);
+  return read(parameter, false);
 }
 
-at::Tensor context::read(const remote_parameter& what, bool gradient) const {
+at::Tensor context::read(const remote_parameter& parameter,
+                         bool gradient) const {
   context_part part;
   part.from = lease_id{id_};
-  part.server = what.server.value_or(0);
+  part.server = parameter.server.value_or(0);
   part.gradient = gradient;
-  part.first = what.first;
-  part.count = count_of(what);
-  return link_->read(part).view(what.sizes);
+  part.first = parameter.first;
+  part.count = count_of(parameter);
+  return link_->read(part).view(parameter.sizes);
 }
 
 // -- the network --------------------------------------------------------------

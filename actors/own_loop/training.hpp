@@ -90,7 +90,7 @@ public:
 
   /// The values of a parameter on which this batch is computed, brought from
   /// its owner. @throws cancelled; usage_error before `forward`.
-  at::Tensor to_here(const remote_parameter& what) const;
+  at::Tensor to_here(const remote_parameter& parameter) const;
 
 private:
   friend class remote_module;
@@ -98,7 +98,7 @@ private:
 
   enum class state : uint8_t { fresh, forward, backward, stepped };
 
-  at::Tensor read(const remote_parameter& what, bool gradient) const;
+  at::Tensor read(const remote_parameter& parameter, bool gradient) const;
 
   std::shared_ptr<server_link> link_;
   uint64_t id_;

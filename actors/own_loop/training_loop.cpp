@@ -12,8 +12,8 @@ namespace troupe {
 
 namespace {
 
-caf::error wrong_order(std::string what) {
-  return caf::make_error(errc::failed, std::move(what));
+caf::error wrong_order(std::string reason) {
+  return caf::make_error(errc::failed, std::move(reason));
 }
 
 module_answer no_longer_wanted() {
@@ -51,7 +51,7 @@ training_loop_actor::behavior_type training_loop_state::make_behavior() {
       if (is_open(which))
         cancel();
     },
-    [this](fetch_atom, const context_part& what) { return read(what); },
+    [this](fetch_atom, const context_part& place) { return read(place); },
     [this](push_atom, lease_id which, double loss) {
       return push(which, loss);
     },
@@ -188,19 +188,20 @@ auto training_loop_state::push(lease_id which, double loss) -> module_result {
   return module_answer{};
 }
 
-auto training_loop_state::read(const context_part& what) -> module_result {
-  if (!is_open(what.from))
+auto training_loop_state::read(const context_part& place) -> module_result {
+  if (!is_open(place.from))
     return no_longer_wanted();
-  if (what.first < own_.first)
+  if (place.first < own_.first)
     return self_->delegate(
       caf::actor_cast<readable_module_actor>(job_->task.link), fetch_atom_v,
-      what);
-  if (what.gradient && !job_->report)
+      place);
+  if (place.gradient && !job_->report)
     return wrong_order("gradients before backward");
-  const auto& own = what.gradient ? job_->report->gradient : job_->task.weights;
+  const auto& own =
+    place.gradient ? job_->report->gradient : job_->task.weights;
   return module_answer{
-    .outputs = {own.part(what.first - own_.first, what.count),
-                {static_cast<int64_t>(what.count)}}};
+    .outputs = {own.part(place.first - own_.first, place.count),
+                {static_cast<int64_t>(place.count)}}};
 }
 
 // A lease may come a second time, before the loop has left the body of the

@@ -63,7 +63,7 @@ private:
   module_result forward(const module_call& call);
   module_result backward(const module_call& call);
   module_result score(const module_call& call);
-  module_result read(const context_part& what);
+  module_result read(const context_part& place);
   module_result push(lease_id which, double loss);
   void computed(const gradient_report& report);
   void cancel();

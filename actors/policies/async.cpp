@@ -38,15 +38,15 @@ decision async::on_leave(worker_id who) {
   return {};
 }
 
-decision async::on_arrival(const arrival& what) {
+decision async::on_arrival(const arrival& push) {
   decision out;
-  if (!members_.contains(what.id.worker)) {
-    out.drop.push_back(what.id);
+  if (!members_.contains(push.id.worker)) {
+    out.drop.push_back(push.id);
     return out;
   }
   current_ = current_.next();
-  out.updates.push_back({{{what.id}}});
-  out.release.push_back(what.id.worker);
+  out.updates.push_back({{{push.id}}});
+  out.release.push_back(push.id.worker);
   return out;
 }
 

@@ -15,7 +15,7 @@ enum class bug : uint8_t {
   deduplication_off,       ///< A repeated push counts as a new one.
   stale_incarnation,       ///< An earlier life of a worker may push.
   earlier_server,          ///< Messages to an earlier server life count.
-  life_not_counted,        ///< A rank that returns keeps its incarnation.
+  life_not_counted,        ///< A rank that returns keeps its life.
   staleness_off_by_one,    ///< ssp lets workers be s + 1 clocks ahead.
   joiner_at_zero,          ///< ssp lets a joiner begin at clock 0.
   late_applied,            ///< sync, backup: gradients of older versions count.

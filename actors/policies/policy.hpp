@@ -114,7 +114,7 @@ public:
 
   /// A gradient of a released member has arrived. It has passed only the checks
   /// of size and finiteness; it may be late.
-  virtual decision on_arrival(const arrival& what) = 0;
+  virtual decision on_arrival(const arrival& push) = 0;
 
   /// A released member gives up its computation (cancelled, or its gradient was
   /// refused) and asks for the newest weights.

@@ -44,7 +44,7 @@ class register_policy {
 public:
   /// A name that is taken or invalid is reported as `usage_error` when policies
   /// are looked up, because before main nobody could catch it.
-  explicit register_policy(row what);
+  explicit register_policy(row entry);
 };
 
 } // namespace troupe::policies

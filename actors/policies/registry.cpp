@@ -19,9 +19,9 @@ constexpr row (*in_tree[])() = {sync_row, backup_row, ssp_row, async_row};
 
 using makers = std::map<std::string, decltype(row::make), std::less<>>;
 
-void add(makers& to, row what) {
-  to.emplace(what.facts.schema.name, std::move(what.make));
-  config::add_policy(std::move(what.facts));
+void add(makers& to, row entry) {
+  to.emplace(entry.facts.schema.name, std::move(entry.make));
+  config::add_policy(std::move(entry.facts));
 }
 
 /// Troupe's policies come first, whatever the order of static initialisation.
@@ -46,8 +46,8 @@ extern "C" const char troupe_policies_are_known = 1;
 
 policy::~policy() = default;
 
-register_policy::register_policy(row what) {
-  add(table(), std::move(what));
+register_policy::register_policy(row entry) {
+  add(table(), std::move(entry));
 }
 
 policy_spec read_spec(std::string_view text, uint32_t workers) {

@@ -75,14 +75,14 @@ decision ssp::on_leave(worker_id who) {
   return out;
 }
 
-decision ssp::on_arrival(const arrival& what) {
+decision ssp::on_arrival(const arrival& push) {
   decision out;
-  auto i = clocks_.clocks.find(what.id.worker);
+  auto i = clocks_.clocks.find(push.id.worker);
   if (i == clocks_.clocks.end() || clocks_.holds(i->first, i->second)) {
-    out.drop.push_back(what.id);
+    out.drop.push_back(push.id);
     return out;
   }
-  out.updates.push_back({{{what.id}}});
+  out.updates.push_back({{{push.id}}});
   clocks_.current = clocks_.current.next();
   // Enter the new clock before leaving the old one, so that the slowest clock
   // is never lost in between.

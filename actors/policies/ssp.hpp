@@ -44,7 +44,7 @@ public:
   version current() const override;
   decision on_join(std::span<const worker_id> who) override;
   decision on_leave(worker_id who) override;
-  decision on_arrival(const arrival& what) override;
+  decision on_arrival(const arrival& push) override;
   decision on_pull(worker_id who) override;
   std::vector<worker_id> waiting_for() const override;
   std::string state() const override;

@@ -58,19 +58,19 @@ void step_round::leave(worker_id who) {
   members_.erase(i);
 }
 
-void step_round::arrive(const arrival& what, decision& out) {
-  auto i = members_.find(what.id.worker);
+void step_round::arrive(const arrival& push, decision& out) {
+  auto i = members_.find(push.id.worker);
   if (i == members_.end() || i->second.now != state::computing) {
-    out.drop.push_back(what.id);
-  } else if (what.computed_on != current_ && !mutation(bug::late_applied)) {
-    out.drop.push_back(what.id);
+    out.drop.push_back(push.id);
+  } else if (push.computed_on != current_ && !mutation(bug::late_applied)) {
+    out.drop.push_back(push.id);
     ++i->second.late;
     pull(i->first, out);
   } else {
     i->second.now = state::held;
     i->second.late = 0;
     --computing_;
-    gradients_.push_back({what.id});
+    gradients_.push_back({push.id});
   }
 }
 
@@ -94,9 +94,9 @@ void step_round::close(decision& out) {
       release(who, m, out);
 }
 
-void step_round::release(worker_id who, member& what, decision& out) {
-  what.now = state::computing;
-  what.reads = current_;
+void step_round::release(worker_id who, member& to, decision& out) {
+  to.now = state::computing;
+  to.reads = current_;
   ++computing_;
   out.release.push_back(who);
 }
@@ -134,9 +134,9 @@ decision step_round_policy::on_leave(worker_id who) {
   return out;
 }
 
-decision step_round_policy::on_arrival(const arrival& what) {
+decision step_round_policy::on_arrival(const arrival& push) {
   decision out;
-  round_.arrive(what, out);
+  round_.arrive(push, out);
   close_if_due(out);
   return out;
 }

@@ -55,7 +55,7 @@ public:
   /// version is dropped, and its worker is released with the current version,
   /// so that it joins the open step late. A gradient that is not expected (its
   /// worker is no member, or does not compute) is dropped.
-  void arrive(const arrival& what, decision& out);
+  void arrive(const arrival& push, decision& out);
 
   /// Releases a computing member again, now with the current version.
   void pull(worker_id who, decision& out);
@@ -77,7 +77,7 @@ private:
     uint32_t late = 0; ///< Its last gradients that were dropped as late.
   };
 
-  void release(worker_id who, member& what, decision& out);
+  void release(worker_id who, member& to, decision& out);
 
   by_rank<member> members_;
   std::vector<part> gradients_;
@@ -95,7 +95,7 @@ public:
 
   decision on_join(std::span<const worker_id> who) final;
   decision on_leave(worker_id who) final;
-  decision on_arrival(const arrival& what) final;
+  decision on_arrival(const arrival& push) final;
   decision on_pull(worker_id who) final;
 
   std::vector<worker_id> waiting_for() const final {

@@ -78,60 +78,60 @@ metrics_log::metrics_log(const std::filesystem::path& path, mode how,
   // nop
 }
 
-void metrics_log::update(const update_record& what) {
+void metrics_log::update(const update_record& record) {
   uint64_t samples = 0;
-  for (const auto& x : what.gradients)
+  for (const auto& x : record.gradients)
     samples += x.samples;
   line_ = R"({"kind":"update","step":)";
-  put_json(line_, what.step);
-  put_json(line_ += R"(,"time":)", what.time);
-  put_json(line_ += R"(,"loss":)", what.loss);
-  put_json(line_ += R"(,"epoch":)", what.epoch);
-  put_json(line_ += R"(,"lr":)", what.lr);
+  put_json(line_, record.step);
+  put_json(line_ += R"(,"time":)", record.time);
+  put_json(line_ += R"(,"loss":)", record.loss);
+  put_json(line_ += R"(,"epoch":)", record.epoch);
+  put_json(line_ += R"(,"lr":)", record.lr);
   put_json(line_ += R"(,"samples":)", samples);
-  put_json(line_ += R"(,"gradients":)", uint64_t{what.gradients.size()});
-  put_list(line_ += R"(,"workers":)", what.gradients,
+  put_json(line_ += R"(,"gradients":)", uint64_t{record.gradients.size()});
+  put_list(line_ += R"(,"workers":)", record.gradients,
            [](const auto& x) { return uint64_t{x.worker.value}; });
-  put_list(line_ += R"(,"staleness":)", what.gradients,
+  put_list(line_ += R"(,"staleness":)", record.gradients,
            [](const auto& x) { return x.staleness; });
-  if (!what.metrics.empty())
-    put_metrics(line_ += R"(,"metrics":)", what.metrics);
+  if (!record.metrics.empty())
+    put_metrics(line_ += R"(,"metrics":)", record.metrics);
   file_.append(line_ += '}');
 }
 
-void metrics_log::evaluation(const evaluation_record& what) {
-  auto line = line_of("evaluation", what.step, what.time);
+void metrics_log::evaluation(const evaluation_record& record) {
+  auto line = line_of("evaluation", record.step, record.time);
   auto value = [&](const char* name) {
-    auto found = config::value_of(what.metrics, name);
+    auto found = config::value_of(record.metrics, name);
     return found ? ordered_json(*found) : ordered_json(nullptr);
   };
   line["loss"] = value(native_metrics::loss);
   line["accuracy"] = value(native_metrics::accuracy);
-  line["samples"] = what.samples;
+  line["samples"] = record.samples;
   line["accuracy_top5"] = value(native_metrics::accuracy_top5);
   line["metrics"] = ordered_json::object();
-  for (const auto& one : what.metrics)
+  for (const auto& one : record.metrics)
     line["metrics"][one.name] = one.value;
-  if (what.best)
-    line["best"] = {{"step", what.best->step},
-                    {"metric", what.best->metric},
-                    {"value", what.best->value}};
+  if (record.best)
+    line["best"] = {{"step", record.best->step},
+                    {"metric", record.best->metric},
+                    {"value", record.best->value}};
   file_.append(text_of(line));
 }
 
-void metrics_log::started(const start_record& what) {
-  auto line = line_of("started", what.step, what.time);
-  line["run_id"] = what.run_id;
-  line["network"] = what.network;
-  line["dataset"] = what.dataset;
-  line["policy"] = what.policy;
-  line["workers"] = what.workers;
-  line["shards"] = what.shards;
-  line["seed"] = what.seed;
+void metrics_log::started(const start_record& record) {
+  auto line = line_of("started", record.step, record.time);
+  line["run_id"] = record.run_id;
+  line["network"] = record.network;
+  line["dataset"] = record.dataset;
+  line["policy"] = record.policy;
+  line["workers"] = record.workers;
+  line["shards"] = record.shards;
+  line["seed"] = record.seed;
   file_.append(text_of(line));
 }
 
-void metrics_log::resumed(uint64_t step, double time, incarnation ps,
+void metrics_log::resumed(uint64_t step, double time, life_number ps,
                           std::optional<uint64_t> lost,
                           std::span<const config::change> changes) {
   auto line = line_of("resumed", step, time);
@@ -144,7 +144,7 @@ void metrics_log::resumed(uint64_t step, double time, incarnation ps,
 }
 
 void metrics_log::joined(uint64_t step, double time, worker_id who,
-                         incarnation life) {
+                         life_number life) {
   auto line = line_of("joined", step, time);
   line["worker"] = who.value;
   line["incarnation"] = life.value;
@@ -152,7 +152,7 @@ void metrics_log::joined(uint64_t step, double time, worker_id who,
 }
 
 void metrics_log::left(uint64_t step, double time, worker_id who,
-                       incarnation life, std::string_view reason) {
+                       life_number life, std::string_view reason) {
   auto line = line_of("left", step, time);
   line["worker"] = who.value;
   line["incarnation"] = life.value;

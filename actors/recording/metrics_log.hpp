@@ -78,22 +78,22 @@ public:
   /// Writes the buffered lines.
   void flush() { file_.flush(); }
 
-  void update(const update_record& what);
-  void evaluation(const evaluation_record& what);
+  void update(const update_record& record);
+  void evaluation(const evaluation_record& record);
 
   // -- events -----------------------------------------------------------------
 
-  void started(const start_record& what);
+  void started(const start_record& record);
 
   /// A run continues from the checkpoint of `step`. `lost` updates made after
   /// it are rolled back (empty when that is not known). This start changed
   /// these settings.
-  void resumed(uint64_t step, double time, incarnation ps,
+  void resumed(uint64_t step, double time, life_number ps,
                std::optional<uint64_t> lost,
                std::span<const config::change> changes = {});
 
-  void joined(uint64_t step, double time, worker_id who, incarnation life);
-  void left(uint64_t step, double time, worker_id who, incarnation life,
+  void joined(uint64_t step, double time, worker_id who, life_number life);
+  void left(uint64_t step, double time, worker_id who, life_number life,
             std::string_view reason);
 
   /// A gradient came too late (`late`: drop).

@@ -24,7 +24,7 @@ struct started {
 };
 
 struct resumed {
-  incarnation server;
+  life_number server;
   std::vector<config::change> changes; ///< Made by this start.
 };
 
@@ -46,12 +46,12 @@ struct evaluation {
 
 struct joined {
   worker_id who;
-  incarnation life;
+  life_number life;
 };
 
 struct left {
   worker_id who;
-  incarnation life;
+  life_number life;
   std::string reason;
 };
 

@@ -20,21 +20,21 @@ std::string format(const char* pattern, Ts... values) {
   return text;
 }
 
-std::string step_part(const progress_figures& what) {
-  auto result = "step " + std::to_string(what.step);
-  if (what.max_steps)
-    result += "/" + std::to_string(*what.max_steps);
+std::string step_part(const progress_figures& figures) {
+  auto result = "step " + std::to_string(figures.step);
+  if (figures.max_steps)
+    result += "/" + std::to_string(*figures.max_steps);
   return result;
 }
 
 /// The workers that the others wait for: a few by name, many by number.
-std::string waiting_part(const progress_figures& what) {
-  const auto& who = what.waiting_for;
+std::string waiting_part(const progress_figures& figures) {
+  const auto& who = figures.waiting_for;
   if (who.empty())
     return "";
   if (who.size() > most_names)
     return "waits for " + std::to_string(who.size()) + " of " +
-           std::to_string(what.workers) + " workers";
+           std::to_string(figures.workers) + " workers";
   std::string names;
   for (auto x : who)
     names += (names.empty() ? "" : ",") + to_string(x);
@@ -43,16 +43,17 @@ std::string waiting_part(const progress_figures& what) {
 
 } // namespace
 
-std::string progress_line(const progress_figures& what, size_t width) {
+std::string progress_line(const progress_figures& figures, size_t width) {
   // In the order of importance, which is also that of the line.
   std::string parts[] = {
-    step_part(what),
-    what.loss ? format("loss %.4f", *what.loss) : "",
-    what.score ? metric_text(*what.score) : "",
-    format("%.0f samples/s", what.samples_per_second),
-    format("epoch %.2f", what.epoch),
-    waiting_part(what),
-    what.top5 ? metric_text({native_metrics::accuracy_top5, *what.top5}) : "",
+    step_part(figures),
+    figures.loss ? format("loss %.4f", *figures.loss) : "",
+    figures.score ? metric_text(*figures.score) : "",
+    format("%.0f samples/s", figures.samples_per_second),
+    format("epoch %.2f", figures.epoch),
+    waiting_part(figures),
+    figures.top5 ? metric_text({native_metrics::accuracy_top5, *figures.top5})
+                 : "",
   };
   std::string result;
   for (const auto& part : parts) {
@@ -68,25 +69,25 @@ std::string progress_line(const progress_figures& what, size_t width) {
   return result;
 }
 
-std::string standstill_line(double seconds, const progress_figures& what,
+std::string standstill_line(double seconds, const progress_figures& figures,
                             uint32_t wanted) {
-  auto whom = waiting_part(what);
-  if (what.workers == 0 && what.announced < wanted)
-    whom = "waits for " + std::to_string(wanted - what.announced) + " of " +
+  auto whom = waiting_part(figures);
+  if (figures.workers == 0 && figures.announced < wanted)
+    whom = "waits for " + std::to_string(wanted - figures.announced) + " of " +
            config::count(wanted, "worker");
   else if (whom.empty())
-    whom = what.workers == 0 ? "no worker has begun"
-                             : "waits for the gradients of " +
-                                 config::count(what.workers, "worker");
+    whom = figures.workers == 0 ? "no worker has begun"
+                                : "waits for the gradients of " +
+                                    config::count(figures.workers, "worker");
   return format("waiting      no step for %.0f s: ", seconds) + whom;
 }
 
-std::string metric_text(const config::metric& what) {
-  if (what.name == native_metrics::accuracy)
-    return format("accuracy %.2f %%", 100 * what.value);
-  if (what.name == native_metrics::accuracy_top5)
-    return format("top-5 %.2f %%", 100 * what.value);
-  return what.name + format(" %.4f", what.value);
+std::string metric_text(const config::metric& metric) {
+  if (metric.name == native_metrics::accuracy)
+    return format("accuracy %.2f %%", 100 * metric.value);
+  if (metric.name == native_metrics::accuracy_top5)
+    return format("top-5 %.2f %%", 100 * metric.value);
+  return metric.name + format(" %.4f", metric.value);
 }
 
 std::string metrics_text(const config::metrics& all) {
@@ -106,17 +107,17 @@ progress::progress(size_t width, double interval)
   // nop
 }
 
-std::optional<std::string> progress::show(const progress_figures& what,
+std::optional<std::string> progress::show(const progress_figures& figures,
                                           double now) {
   auto pause = width_ > 0 ? live_interval : interval_;
   if (last_ && now - *last_ < pause)
     return std::nullopt;
   last_ = now;
-  return render(what);
+  return render(figures);
 }
 
-std::string progress::show_last(const progress_figures& what) {
-  auto result = render(what);
+std::string progress::show_last(const progress_figures& figures) {
+  auto result = render(figures);
   if (live_)
     result += "\n";
   live_ = false;
@@ -130,13 +131,13 @@ std::string progress::clear() {
   return std::string{erase_line};
 }
 
-std::string progress::render(const progress_figures& what) {
+std::string progress::render(const progress_figures& figures) {
   if (width_ == 0)
-    return progress_line(what, 0) + "\n";
+    return progress_line(figures, 0) + "\n";
   live_ = true;
   // The last column stays free: some terminals break the line there.
   return std::string{erase_line} +
-         progress_line(what, width_ > 1 ? width_ - 1 : 1);
+         progress_line(figures, width_ > 1 ? width_ - 1 : 1);
 }
 
 } // namespace troupe::recording

@@ -30,7 +30,7 @@ struct progress_figures {
 };
 
 /// "accuracy 81.11 %", "top-5 98.61 %" or, for others, "loss 1.4102"
-std::string metric_text(const config::metric& what);
+std::string metric_text(const config::metric& metric);
 
 /// All of them, with two blanks between them.
 std::string metrics_text(const config::metrics& all);
@@ -53,17 +53,17 @@ public:
 
   /// The text to write to stdout at `now` (seconds, any origin, never
   /// backwards), or nothing when it is too soon. Flush after writing.
-  std::optional<std::string> show(const progress_figures& what, double now);
+  std::optional<std::string> show(const progress_figures& figures, double now);
 
   /// The same, due or not: for the last state before the end.
-  std::string show_last(const progress_figures& what);
+  std::string show_last(const progress_figures& figures);
 
   /// To be written before any other output, so that it does not mix with the
   /// progress line; empty when there is none.
   std::string clear();
 
 private:
-  std::string render(const progress_figures& what);
+  std::string render(const progress_figures& figures);
 
   size_t width_;
   double interval_;
@@ -73,11 +73,11 @@ private:
 
 /// The progress line without a line feed, cut to `width` columns (0: not cut).
 /// The least important figures are left out first.
-std::string progress_line(const progress_figures& what, size_t width);
+std::string progress_line(const progress_figures& figures, size_t width);
 
 /// Says for how long no step was made, and for whom the run waits, of `wanted`
 /// workers: "waiting      no step for 10 s: waits for worker 1"
-std::string standstill_line(double seconds, const progress_figures& what,
+std::string standstill_line(double seconds, const progress_figures& figures,
                             uint32_t wanted);
 
 } // namespace troupe::recording

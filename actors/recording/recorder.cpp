@@ -48,17 +48,17 @@ recorder_state::recorder_state(pointer self, recorder_parts parts)
 
 recorder_actor::behavior_type recorder_state::make_behavior() {
   return {
-    [this](note_atom, const note_ptr& what) { return write(*what); },
-    [this](finish_atom, const note_ptr& what) { return finish(*what); },
+    [this](note_atom, const note_ptr& entry) { return write(*entry); },
+    [this](finish_atom, const note_ptr& entry) { return finish(*entry); },
   };
 }
 
 // The parameter server does not wait for notes, so it is told of the first
 // write that failed.
-caf::result<void> recorder_state::write(const note& what) try {
+caf::result<void> recorder_state::write(const note& entry) try {
   if (!trouble_) {
     require_claim();
-    std::visit([&](const auto& kind) { put(what, kind); }, what.what);
+    std::visit([&](const auto& kind) { put(entry, kind); }, entry.what);
     flush_if_due();
   }
   return caf::unit;
@@ -69,10 +69,10 @@ caf::result<void> recorder_state::write(const note& what) try {
   return caf::unit;
 }
 
-caf::result<void> recorder_state::finish(const note& what) try {
+caf::result<void> recorder_state::finish(const note& entry) try {
   claimed_ = -claim_interval;
   require_claim();
-  std::visit([&](const auto& kind) { put(what, kind); }, what.what);
+  std::visit([&](const auto& kind) { put(entry, kind); }, entry.what);
   metrics_.flush();
   tensorboard_.flush();
   self_->quit();
@@ -84,116 +84,118 @@ caf::result<void> recorder_state::finish(const note& what) try {
 
 // -- training -----------------------------------------------------------------
 
-void recorder_state::put(const note& at, const notes::update& what) {
-  metrics_.update({at.step, at.time, what.loss, what.epoch, what.lr,
-                   what.gradients, what.metrics});
+void recorder_state::put(const note& at, const notes::update& entry) {
+  metrics_.update({at.step, at.time, entry.loss, entry.epoch, entry.lr,
+                   entry.gradients, entry.metrics});
   double staleness = 0;
-  for (const auto& part : what.gradients)
+  for (const auto& part : entry.gradients)
     staleness += static_cast<double>(part.staleness);
   tensorboard_.update(at.step, at.time,
-                      {what.loss, what.samples_per_second,
-                       staleness / static_cast<double>(what.gradients.size()),
-                       what.lr, what.metrics});
-  if (!what.progress)
+                      {entry.loss, entry.samples_per_second,
+                       staleness / static_cast<double>(entry.gradients.size()),
+                       entry.lr, entry.metrics});
+  if (!entry.progress)
     return;
-  auto text = progress_.show(*what.progress, wall_.elapsed());
+  auto text = progress_.show(*entry.progress, wall_.elapsed());
   if (text && !parts_.silent)
     recording::console::standard_output().show(*text);
 }
 
-void recorder_state::put(const note& at, const notes::evaluation& what) {
-  const auto& found = what.found;
+void recorder_state::put(const note& at, const notes::evaluation& entry) {
+  const auto& found = entry.found;
   auto record = record_of(found, at.time);
   metrics_.evaluation(record);
   tensorboard_.evaluation(found.weights.value, at.time, found.metrics);
   say(recording::score_line(record));
 }
 
-void recorder_state::put(const note& at, const notes::epoch& what) {
-  metrics_.epoch(at.step, at.time, what.number);
+void recorder_state::put(const note& at, const notes::epoch& entry) {
+  metrics_.epoch(at.step, at.time, entry.number);
 }
 
-void recorder_state::put(const note& at, const notes::dropped& what) {
-  metrics_.dropped(at.step, at.time, what.who, what.staleness, what.samples);
+void recorder_state::put(const note& at, const notes::dropped& entry) {
+  metrics_.dropped(at.step, at.time, entry.who, entry.staleness, entry.samples);
 }
 
-void recorder_state::put(const note& at, const notes::cancelled& what) {
-  metrics_.cancelled(at.step, at.time, what.who);
+void recorder_state::put(const note& at, const notes::cancelled& entry) {
+  metrics_.cancelled(at.step, at.time, entry.who);
 }
 
-void recorder_state::put(const note& at, const notes::refused& what) {
-  metrics_.refused(at.step, at.time, what.who, what.reason);
+void recorder_state::put(const note& at, const notes::refused& entry) {
+  metrics_.refused(at.step, at.time, entry.who, entry.reason);
   if (wall_.elapsed() - refusal_said_ < 1) // All are in the log.
     return;
   refusal_said_ = wall_.elapsed();
-  say("refused      worker " + to_string(what.who) + ": " + what.reason);
+  say("refused      worker " + to_string(entry.who) + ": " + entry.reason);
 }
 
 // -- the cluster
 // -----------------------------------------------------------------
 
-void recorder_state::put(const note& at, const notes::joined& what) {
-  metrics_.joined(at.step, at.time, what.who, what.life);
-  if (parts_.workers > most_said && what.life.value == 1)
+void recorder_state::put(const note& at, const notes::joined& entry) {
+  metrics_.joined(at.step, at.time, entry.who, entry.life);
+  if (parts_.workers > most_said && entry.life.value == 1)
     return; // All are in the log.
   std::vector<std::string> facts;
-  if (what.life.value > 1)
-    facts.push_back("life " + to_string(what.life));
-  if (auto peer = parts_.peers ? parts_.peers->of(what.who) : ""; !peer.empty())
+  if (entry.life.value > 1)
+    facts.push_back("life " + to_string(entry.life));
+  if (auto peer = parts_.peers ? parts_.peers->of(entry.who) : "";
+      !peer.empty())
     facts.push_back(peer);
-  say("joined       worker " + to_string(what.who) +
+  say("joined       worker " + to_string(entry.who) +
       (facts.empty() ? "" : " (" + config::join(facts, ", ") + ")"));
 }
 
-void recorder_state::put(const note& at, const notes::left& what) {
-  metrics_.left(at.step, at.time, what.who, what.life, what.reason);
-  say("left         worker " + to_string(what.who) + ": " + what.reason);
+void recorder_state::put(const note& at, const notes::left& entry) {
+  metrics_.left(at.step, at.time, entry.who, entry.life, entry.reason);
+  say("left         worker " + to_string(entry.who) + ": " + entry.reason);
 }
 
 // -- the run ------------------------------------------------------------------
 
-void recorder_state::put(const note& at, const notes::started& what) {
+void recorder_state::put(const note& at, const notes::started& entry) {
   if (parts_.resume_step)
     return;
-  metrics_.started({at.step, at.time, what.run_id, parts_.network,
-                    parts_.dataset, what.policy, parts_.workers, parts_.shards,
+  metrics_.started({at.step, at.time, entry.run_id, parts_.network,
+                    parts_.dataset, entry.policy, parts_.workers, parts_.shards,
                     parts_.seed});
 }
 
-void recorder_state::put(const note& at, const notes::resumed& what) {
+void recorder_state::put(const note& at, const notes::resumed& entry) {
   std::optional<uint64_t> lost;
   if (last_step_before_)
     lost = *last_step_before_ - std::min(*last_step_before_, at.step);
-  metrics_.resumed(at.step, at.time, what.server, lost, what.changes);
+  metrics_.resumed(at.step, at.time, entry.server, lost, entry.changes);
   say("resumed      from step " + std::to_string(at.step) +
       (lost ? "; " + std::to_string(*lost) +
                 " updates made after it were rolled back"
             : ""));
 }
 
-void recorder_state::put(const note& at, const notes::checkpoint& what) {
-  metrics_.checkpoint(at.step, at.time, what.name);
-  say("checkpoint   " + what.name);
+void recorder_state::put(const note& at, const notes::checkpoint& entry) {
+  metrics_.checkpoint(at.step, at.time, entry.name);
+  say("checkpoint   " + entry.name);
 }
 
 // For whoever looks on; the files tell it by their times.
-void recorder_state::put(const note&, const notes::standstill& what) {
-  say(recording::standstill_line(what.seconds, what.progress, parts_.workers));
+void recorder_state::put(const note&, const notes::standstill& entry) {
+  say(
+    recording::standstill_line(entry.seconds, entry.progress, parts_.workers));
 }
 
-void recorder_state::put(const note& at, const notes::warning& what) {
-  metrics_.warning(at.step, at.time, what.text);
-  say("warning      " + what.text);
+void recorder_state::put(const note& at, const notes::warning& entry) {
+  metrics_.warning(at.step, at.time, entry.text);
+  say("warning      " + entry.text);
 }
 
-void recorder_state::put(const note& at, const notes::stopping& what) {
-  metrics_.stopping(at.step, at.time, what.reason);
-  show(progress_.show_last(what.progress));
-  say("stopping     " + what.reason);
+void recorder_state::put(const note& at, const notes::stopping& entry) {
+  metrics_.stopping(at.step, at.time, entry.reason);
+  show(progress_.show_last(entry.progress));
+  say("stopping     " + entry.reason);
 }
 
-void recorder_state::put(const note& at, const notes::finished& what) {
-  const auto& summary = what.summary;
+void recorder_state::put(const note& at, const notes::finished& entry) {
+  const auto& summary = entry.summary;
   metrics_.finished(at.step, at.time, summary.status);
   recording::write_summary(parts_.folder / "summary.json", summary);
   std::string found;

@@ -50,25 +50,25 @@ public:
   recorder_actor::behavior_type make_behavior();
 
 private:
-  caf::result<void> write(const note& what);
-  caf::result<void> finish(const note& what);
+  caf::result<void> write(const note& entry);
+  caf::result<void> finish(const note& entry);
 
   // One overload for each kind of note.
-  void put(const note& at, const notes::started& what);
-  void put(const note& at, const notes::resumed& what);
-  void put(const note& at, const notes::update& what);
-  void put(const note& at, const notes::evaluation& what);
-  void put(const note& at, const notes::joined& what);
-  void put(const note& at, const notes::left& what);
-  void put(const note& at, const notes::dropped& what);
-  void put(const note& at, const notes::cancelled& what);
-  void put(const note& at, const notes::refused& what);
-  void put(const note& at, const notes::epoch& what);
-  void put(const note& at, const notes::checkpoint& what);
-  void put(const note& at, const notes::warning& what);
-  void put(const note& at, const notes::standstill& what);
-  void put(const note& at, const notes::stopping& what);
-  void put(const note& at, const notes::finished& what);
+  void put(const note& at, const notes::started& entry);
+  void put(const note& at, const notes::resumed& entry);
+  void put(const note& at, const notes::update& entry);
+  void put(const note& at, const notes::evaluation& entry);
+  void put(const note& at, const notes::joined& entry);
+  void put(const note& at, const notes::left& entry);
+  void put(const note& at, const notes::dropped& entry);
+  void put(const note& at, const notes::cancelled& entry);
+  void put(const note& at, const notes::refused& entry);
+  void put(const note& at, const notes::epoch& entry);
+  void put(const note& at, const notes::checkpoint& entry);
+  void put(const note& at, const notes::warning& entry);
+  void put(const note& at, const notes::standstill& entry);
+  void put(const note& at, const notes::stopping& entry);
+  void put(const note& at, const notes::finished& entry);
 
   void require_claim();
   void flush_if_due();

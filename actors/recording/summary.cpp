@@ -33,90 +33,91 @@ ordered_json list_of(const std::vector<config::change>& changes) {
   return result;
 }
 
-ordered_json final_value(const summary& what, const char* name) {
-  if (!what.final_metrics)
+ordered_json final_value(const summary& result, const char* name) {
+  if (!result.final_metrics)
     return nullptr;
-  return value_or_null(config::value_of(*what.final_metrics, name));
+  return value_or_null(config::value_of(*result.final_metrics, name));
 }
 
-ordered_json final_metrics(const summary& what) {
-  if (!what.final_metrics)
+ordered_json final_metrics(const summary& results) {
+  if (!results.final_metrics)
     return nullptr;
   auto result = ordered_json::object();
-  for (const auto& one : *what.final_metrics)
+  for (const auto& one : *results.final_metrics)
     result[one.name] = one.value;
   return result;
 }
 
-ordered_json best_accuracy(const summary& what) {
+ordered_json best_accuracy(const summary& result) {
   auto by_accuracy =
-    what.best_by && what.best_by->name == native_metrics::accuracy;
-  return by_accuracy ? value_or_null(what.best_value) : nullptr;
+    result.best_by && result.best_by->name == native_metrics::accuracy;
+  return by_accuracy ? value_or_null(result.best_value) : nullptr;
 }
 
-ordered_json best_metric(const summary& what) {
-  if (!what.best_by || !what.best_value)
+ordered_json best_metric(const summary& result) {
+  if (!result.best_by || !result.best_value)
     return nullptr;
-  return {{"name", what.best_by->name},
-          {"rule", what.best_by->highest ? "max" : "min"},
-          {"value", *what.best_value},
-          {"step", value_or_null(what.best_step)}};
+  return {{"name", result.best_by->name},
+          {"rule", result.best_by->highest ? "max" : "min"},
+          {"value", *result.best_value},
+          {"step", value_or_null(result.best_step)}};
 }
 
 } // namespace
 
-std::string to_json(const summary& what) {
+std::string to_json(const summary& results) {
   ordered_json result{
-    {"status", what.status},
-    {"policy", what.policy},
-    {"steps", what.steps},
-    {"epochs", what.epochs},
-    {"workers", what.workers},
-    {"shards", what.shards},
-    {"samples_applied", what.samples_applied},
-    {"samples_dropped", what.samples_dropped},
-    {"gradients_applied", what.gradients_applied},
-    {"gradients_dropped", what.gradients_dropped},
-    {"gradients_refused", what.gradients_refused},
-    {"samples_left_out", what.samples_left_out},
-    {"samples_skipped", what.samples_skipped},
-    {"wall_seconds", what.wall_seconds},
-    {"virtual_seconds", value_or_null(what.virtual_seconds)},
-    {"samples_per_second", what.samples_per_second},
-    {"final_loss", final_value(what, native_metrics::loss)},
-    {"final_accuracy", final_value(what, native_metrics::accuracy)},
-    {"final_accuracy_top5", final_value(what, native_metrics::accuracy_top5)},
-    {"final_metrics", final_metrics(what)},
-    {"best_accuracy", best_accuracy(what)},
-    {"best_metric", best_metric(what)},
-    {"best_step", value_or_null(what.best_step)},
-    {"best_weights", value_or_null(what.best_weights)},
+    {"status", results.status},
+    {"policy", results.policy},
+    {"steps", results.steps},
+    {"epochs", results.epochs},
+    {"workers", results.workers},
+    {"shards", results.shards},
+    {"samples_applied", results.samples_applied},
+    {"samples_dropped", results.samples_dropped},
+    {"gradients_applied", results.gradients_applied},
+    {"gradients_dropped", results.gradients_dropped},
+    {"gradients_refused", results.gradients_refused},
+    {"samples_left_out", results.samples_left_out},
+    {"samples_skipped", results.samples_skipped},
+    {"wall_seconds", results.wall_seconds},
+    {"virtual_seconds", value_or_null(results.virtual_seconds)},
+    {"samples_per_second", results.samples_per_second},
+    {"final_loss", final_value(results, native_metrics::loss)},
+    {"final_accuracy", final_value(results, native_metrics::accuracy)},
+    {"final_accuracy_top5",
+     final_value(results, native_metrics::accuracy_top5)},
+    {"final_metrics", final_metrics(results)},
+    {"best_accuracy", best_accuracy(results)},
+    {"best_metric", best_metric(results)},
+    {"best_step", value_or_null(results.best_step)},
+    {"best_weights", value_or_null(results.best_weights)},
     {"staleness",
-     {{"mean", what.staleness.mean},
-      {"max", what.staleness.max},
-      {"histogram", what.staleness.histogram}}},
-    {"wait_share", what.wait_share},
-    {"data_wait_share", what.data_wait_share},
-    {"mode", what.mode},
-    {"bubble_share", value_or_null(what.bubble_share)},
-    {"contexts_left", value_or_null(what.contexts_left)},
-    {"accepted_share", shares(what.accepted_share)},
-    {"weights_sha256", value_or_null(what.weights_sha256)},
-    {"state_sha256", value_or_null(what.state_sha256)},
-    {"seed", what.seed},
-    {"sharding", what.sharding},
-    {"transport", what.transport},
-    {"bytes_sent_per_step", value_or_null(what.bytes_sent_per_step)},
-    {"bytes_received_per_step", value_or_null(what.bytes_received_per_step)},
-    {"changes", list_of(what.changes)},
-    {"troupe_version", what.troupe_version},
+     {{"mean", results.staleness.mean},
+      {"max", results.staleness.max},
+      {"histogram", results.staleness.histogram}}},
+    {"wait_share", results.wait_share},
+    {"data_wait_share", results.data_wait_share},
+    {"mode", results.mode},
+    {"bubble_share", value_or_null(results.bubble_share)},
+    {"contexts_left", value_or_null(results.contexts_left)},
+    {"accepted_share", shares(results.accepted_share)},
+    {"weights_sha256", value_or_null(results.weights_sha256)},
+    {"state_sha256", value_or_null(results.state_sha256)},
+    {"seed", results.seed},
+    {"sharding", results.sharding},
+    {"transport", results.transport},
+    {"bytes_sent_per_step", value_or_null(results.bytes_sent_per_step)},
+    {"bytes_received_per_step", value_or_null(results.bytes_received_per_step)},
+    {"changes", list_of(results.changes)},
+    {"troupe_version", results.troupe_version},
   };
   return result.dump(2, ' ', false, ordered_json::error_handler_t::replace) +
          "\n";
 }
 
-void write_summary(const std::filesystem::path& path, const summary& what) {
-  models::replace_file(path, to_json(what));
+void write_summary(const std::filesystem::path& path, const summary& result) {
+  models::replace_file(path, to_json(result));
 }
 
 } // namespace troupe::recording

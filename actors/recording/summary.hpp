@@ -72,9 +72,9 @@ struct summary {
 };
 
 /// The text of the file, with a line feed at its end.
-std::string to_json(const summary& what);
+std::string to_json(const summary& results);
 
 /// Writes `path` atomically: it is complete at any time. Throws `run_error`.
-void write_summary(const std::filesystem::path& path, const summary& what);
+void write_summary(const std::filesystem::path& path, const summary& result);
 
 } // namespace troupe::recording

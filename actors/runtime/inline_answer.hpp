@@ -14,9 +14,9 @@ namespace troupe {
 /// Answers the current request, and runs the actors that the answer makes
 /// ready: this thread has nothing else to do.
 template <class T, class Self>
-caf::result<T> answer_inline(Self& self, caf::expected<T> what) {
+caf::result<T> answer_inline(Self& self, caf::expected<T> result) {
   auto promise = self.template make_response_promise<T>();
-  run_inline(self.system(), [&] { promise.deliver(std::move(what)); });
+  run_inline(self.system(), [&] { promise.deliver(std::move(result)); });
   return promise;
 }
 

@@ -57,7 +57,7 @@ public:
   void run() {
     auto before = std::exchange(at_hand, this);
     while (!ready_.empty()) {
-      auto next = take();
+      auto next = take_ready();
       if (!resume(next))
         caf::intrusive_ptr_release(next.job);
       else if (next.may_go_on)
@@ -84,7 +84,7 @@ private:
     return how == caf::resumable::resume_later;
   }
 
-  ready_actor take() {
+  ready_actor take_ready() {
     auto next = ready_.front();
     ready_.pop_front();
     return next;
@@ -98,7 +98,7 @@ private:
 
   void leave_all_to_others() {
     while (!ready_.empty())
-      leave_to_others(take().job);
+      leave_to_others(take_ready().job);
   }
 
   std::deque<ready_actor> ready_;

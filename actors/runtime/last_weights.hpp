@@ -13,31 +13,32 @@ namespace troupe {
 struct last_weights {
   last_weights_actor to; ///< Null: nobody wants them.
   payload_shape shape;   ///< Of all weights.
+  push_id gradient =
+    {}; ///< The last one that this node has sent; `seq` 0: none.
 };
 
 /// Fetches them through the session client, hands them over, and then calls
 /// `then` with how the run has ended: a line says if they did not come. Ignores
 /// a run that has failed, or whose next life goes on.
-/// @param gradient The last one that this node has sent; its `seq` is 0: none.
 template <class Self, class F>
-void hand_over_last(Self* self, const last_weights& what,
+void hand_over_last(Self* self, const last_weights& wish,
                     const session_client_actor& session, const run_end& how,
-                    const push_id& gradient, F then) {
-  if (!what.to || how.failed() || !how.next.empty())
+                    F then) {
+  if (!wish.to || how.failed() || !how.next.empty())
     return then(how);
   auto without = [how, then](const caf::error& why) {
     auto told = how;
     told.line = "the run's last weights did not come: " + text_of(why);
     then(told);
   };
-  self->request(session, caf::infinite, fetch_atom_v, what.shape)
+  self->request(session, caf::infinite, fetch_atom_v, wish.shape)
     .then(
-      [self, what, how, gradient, then,
-       without](version last, const std::vector<push_id>& applied,
-                const payload& weights) {
-        auto is_in = std::ranges::find(applied, gradient) != applied.end();
+      [self, wish, how, then, without](version last,
+                                       const std::vector<push_id>& applied,
+                                       const payload& weights) {
+        auto is_in = std::ranges::find(applied, wish.gradient) != applied.end();
         self
-          ->request(what.to, caf::infinite, ended_atom_v, last, weights, is_in)
+          ->request(wish.to, caf::infinite, ended_atom_v, last, weights, is_in)
           .then([how, then] { then(how); }, without);
       },
       without);

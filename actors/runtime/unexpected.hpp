@@ -20,8 +20,8 @@ namespace troupe {
 template <class Self, class F>
 void on_unexpected(Self* self, F tell) {
   self->set_exception_handler(
-    [tell = std::move(tell)](std::exception_ptr& what) -> caf::error {
-      auto line = one_line(what);
+    [tell = std::move(tell)](std::exception_ptr& error) -> caf::error {
+      auto line = one_line(error);
       tell(line);
       return caf::make_error(errc::failed, std::move(line));
     });

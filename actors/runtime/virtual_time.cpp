@@ -20,7 +20,7 @@ virtual_time::virtual_time(caf::actor_system& system)
   // nop
 }
 
-size_t virtual_time::settle(size_t at_most) {
+size_t virtual_time::run_until_idle(size_t at_most) {
   return jobs_.run(at_most);
 }
 

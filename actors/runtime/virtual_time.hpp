@@ -31,7 +31,7 @@ public:
 
   /// Handles messages, at most `at_most`, without letting time pass. Returns
   /// the number of messages handled.
-  size_t settle(size_t at_most = SIZE_MAX);
+  size_t run_until_idle(size_t at_most = SIZE_MAX);
 
   /// Lets time pass until the next timers are due, and fires those in the order
   /// in which they were set. False when no timer is set.

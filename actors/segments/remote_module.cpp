@@ -50,16 +50,16 @@ module_host_actor::behavior_type remote_module_state::make_behavior() {
       return push(header, own);
     },
     [this](pull_atom, const pull_header& header) { return pull(header); },
-    [this](watch_atom what, const watch_request& which) {
-      return self_->delegate(parts_.server, what, which);
+    [this](watch_atom msg, const watch_request& which) {
+      return self_->delegate(parts_.server, msg, which);
     },
-    [this](score_atom what, const score& found) {
-      return self_->delegate(parts_.server, what, found);
+    [this](score_atom msg, const score& found) {
+      return self_->delegate(parts_.server, msg, found);
     },
     [this](forward_atom, const module_call& call) { return forward(call); },
     [this](backward_atom, const module_call& call) { return backward(call); },
     [this](cancel_atom, lease_id which) { close(which); },
-    [this](fetch_atom, const context_part& what) { return read(what); },
+    [this](fetch_atom, const context_part& place) { return read(place); },
     [this](ending_atom) {
       over_ = true;
       close_all();
@@ -169,24 +169,24 @@ auto remote_module_state::backward(const module_call& call) -> module_result {
 }
 
 // A copy of the gradient, since the server may write to what is pushed.
-auto remote_module_state::read(const context_part& what) const
+auto remote_module_state::read(const context_part& place) const
   -> module_result {
-  auto found = contexts_.find(what.from);
+  auto found = contexts_.find(place.from);
   if (found == contexts_.end())
     return module_answer{.cancelled = true};
   const auto& at = found->second;
   const auto& [first, count] = parts_.range;
-  if ((what.gradient && !is_complete(at)) ||
-      what.count > parts_.most_elements || what.first < first ||
-      what.count > count || what.first - first > count - what.count)
+  if ((place.gradient && !is_complete(at)) ||
+      place.count > parts_.most_elements || place.first < first ||
+      place.count > count || place.first - first > count - place.count)
     return breach("numbers that the context does not have");
-  auto from = what.first - first;
-  auto size = static_cast<int64_t>(what.count);
+  auto from = place.first - first;
+  auto size = static_cast<int64_t>(place.count);
   auto part =
-    what.gradient
+    place.gradient
       ? to_payload(
           at.gradient.narrow(0, static_cast<int64_t>(from), size).clone())
-      : at.weights.part(from, what.count);
+      : at.weights.part(from, place.count);
   return module_answer{.outputs = {std::move(part), {size}}};
 }
 
@@ -205,7 +205,7 @@ caf::error remote_module_state::open(const module_call& call) {
     context fresh;
     fresh.of = version_;
     fresh.weights = weights_;
-    fresh.gradient = gradients_.take();
+    fresh.gradient = gradients_.take_tensor();
     fresh.cancel = std::make_shared<std::atomic<bool>>(false);
     found = contexts_.emplace(call.from.id, std::move(fresh)).first;
     if (parts_.roster)
@@ -243,8 +243,8 @@ void remote_module_state::close_all() {
     close(contexts_.begin()->first);
 }
 
-bool remote_module_state::is_complete(const context& what) const {
-  return what.finished == segments_;
+bool remote_module_state::is_complete(const context& batch) const {
+  return batch.finished == segments_;
 }
 
 const stage_actor*

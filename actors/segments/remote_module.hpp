@@ -94,11 +94,11 @@ private:
 
   module_result forward(const module_call& call);
   module_result backward(const module_call& call);
-  module_result read(const context_part& what) const;
+  module_result read(const context_part& place) const;
   caf::error open(const module_call& call);
   void close(lease_id which);
   void close_all();
-  bool is_complete(const context& what) const;
+  bool is_complete(const context& batch) const;
   const stage_actor* stage_of(const module_call& call) const;
 
   pointer self_;

@@ -64,8 +64,9 @@ caf::result<gradient_report> chain_state::begin(const compute_task& task) {
 }
 
 auto chain_state::make_job(const compute_task& task, promise asks) -> job {
-  job next{task, std::move(asks), run_clock{self_},
-           gradients_.take().narrow(0, 0, static_cast<int64_t>(own_count()))};
+  job next{
+    task, std::move(asks), run_clock{self_},
+    gradients_.take_tensor().narrow(0, 0, static_cast<int64_t>(own_count()))};
   next.samples = static_cast<uint64_t>(task.batch->targets.numel());
   auto size =
     std::min(parts_.micro_batch_size, std::max<uint64_t>(next.samples, 1));
@@ -128,11 +129,13 @@ void chain_state::start(size_t segment) {
     call.statistics = job_->statistics.part(statistics.first, statistics.count);
   work.busy = true;
   ++job_->busy;
-  auto ask = [&](auto what) {
-    self_->request(where(segment), caf::infinite, what, call)
-      .then([this, segment, pass](
-              const module_answer& answer) { take(segment, pass, answer); },
-            [this, segment](const caf::error& why) { refuse(segment, why); });
+  auto ask = [&](auto value) {
+    self_->request(where(segment), caf::infinite, value, call)
+      .then(
+        [this, segment, pass](const module_answer& answer) {
+          collect_answer(segment, pass, answer);
+        },
+        [this, segment](const caf::error& why) { refuse(segment, why); });
   };
   if (forward)
     ask(forward_atom_v);
@@ -140,8 +143,8 @@ void chain_state::start(size_t segment) {
     ask(backward_atom_v);
 }
 
-void chain_state::take(size_t segment, pipeline_pass pass,
-                       const module_answer& answer) try {
+void chain_state::collect_answer(size_t segment, pipeline_pass pass,
+                                 const module_answer& answer) try {
   auto& work = job_->segments[segment];
   work.busy = false;
   --job_->busy;

@@ -94,8 +94,8 @@ private:
   void advance();
   bool is_ready(size_t segment) const;
   void start(size_t segment);
-  void take(size_t segment, cores::pipeline_pass pass,
-            const module_answer& answer);
+  void collect_answer(size_t segment, cores::pipeline_pass pass,
+                      const module_answer& answer);
   void take_scores(uint32_t micro_batch, const activations& scores);
   void ask_for_loss(uint32_t micro_batch, const activations& scores);
   void refuse(size_t segment, const caf::error& why);

@@ -26,17 +26,17 @@ stage_actor::behavior_type stage_state::make_behavior() {
   at::set_num_threads(parts_.threads);
   return {
     [this](forward_atom, const module_call& call) {
-      return in_context(call, [this](auto& at, const module_call& what) {
-        return forward(at, what);
+      return in_context(call, [this](auto& at, const module_call& call) {
+        return forward(at, call);
       });
     },
     [this](backward_atom, const module_call& call) {
-      return in_context(call, [this](auto& at, const module_call& what) {
-        return backward(at, what);
+      return in_context(call, [this](auto& at, const module_call& call) {
+        return backward(at, call);
       });
     },
     [this](cancel_atom, lease_id which) { end(which); },
-    [this](begin_atom, const stage_context_ptr& what) { begin(what); },
+    [this](begin_atom, const stage_context_ptr& context) { begin(context); },
   };
 }
 
@@ -51,8 +51,9 @@ std::unique_ptr<models::segment> stage_state::take_segment() {
   return out;
 }
 
-void stage_state::begin(const stage_context_ptr& what) {
-  open_.insert_or_assign(what->from.id, open_context{what, nullptr, {}, 0});
+void stage_state::begin(const stage_context_ptr& context) {
+  open_.insert_or_assign(context->from.id,
+                         open_context{context, nullptr, {}, 0});
 }
 
 void stage_state::end(lease_id which) {

@@ -57,7 +57,7 @@ private:
     uint64_t samples = 0; ///< Of these.
   };
 
-  void begin(const stage_context_ptr& what);
+  void begin(const stage_context_ptr& context);
   void end(lease_id which);
 
   /// Answers with what `f` makes of the context of this call.

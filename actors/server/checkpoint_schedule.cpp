@@ -11,17 +11,17 @@
 
 namespace troupe {
 
-bool checkpoint_schedule::take() {
+bool checkpoint_schedule::take_checkpoint() {
   auto of = lead_.newest();
   if (!parts_.wanted || last_ == of || !parts_.shards->complete())
     return false;
   last_ = of;
   keep_error_feedback();
-  collect([this](const snapshot_ptr& what) {
-    lead_.state_collected(*what);
+  collect([this](const snapshot_ptr& state) {
+    lead_.state_collected(*state);
     if (closed_)
       return;
-    next_ = what;
+    next_ = state;
     write_next();
   });
   return true;
@@ -87,8 +87,8 @@ void checkpoint_schedule::fail(const std::string& line) {
                            [this, line] { lead_.saving_failed(line); });
 }
 
-void checkpoint_schedule::write_best(snapshot_ptr what) {
-  next_best_ = std::move(what);
+void checkpoint_schedule::write_best(snapshot_ptr state) {
+  next_best_ = std::move(state);
   write_next();
 }
 

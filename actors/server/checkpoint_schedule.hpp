@@ -46,22 +46,22 @@ public:
     // nop
   }
 
-  /// The versions after `before` up to `what` are made. Only the last of them
+  /// The versions after `before` up to `number` are made. Only the last of them
   /// can be saved: the ledger is that of the whole decision.
-  void made(version before, version what) {
-    if (what.value / parts_.frequency > before.value / parts_.frequency)
-      take();
+  void made(version before, version number) {
+    if (number.value / parts_.frequency > before.value / parts_.frequency)
+      take_checkpoint();
   }
 
   /// Takes a checkpoint of the newest version. Returns false when there is one
   /// already, or when none can be made.
-  bool take();
+  bool take_checkpoint();
 
   /// Collects the complete training state, including that of the shards.
   void collect(std::function<void(const snapshot_ptr&)> then);
 
   /// Writes these weights as the best.
-  void write_best(snapshot_ptr what);
+  void write_best(snapshot_ptr state);
 
   /// Discards all snapshots that are not being written yet.
   void give_up();

@@ -17,9 +17,9 @@ namespace {
 
 /// Weights that are not finite never recover: a checkpoint of them would
 /// displace the last usable one.
-void require_finite(const snapshot& what) {
-  auto step = what.best ? what.best->weights.value : what.manifest.step();
-  if (auto name = not_finite_in(what))
+void require_finite(const snapshot& state) {
+  auto step = state.best ? state.best->weights.value : state.manifest.step();
+  if (auto name = not_finite_in(state))
     throw run_error("the training has diverged: at step " +
                     std::to_string(step) + " " + *name +
                     " has numbers that are not finite; nothing was saved, go "
@@ -27,15 +27,16 @@ void require_finite(const snapshot& what) {
 }
 
 std::filesystem::path write_files(const std::filesystem::path& folder,
-                                  const snapshot& what,
+                                  const snapshot& state,
                                   const std::function<void()>& permit) {
-  if (what.drafts)
-    return models::write_checkpoint(folder, what.manifest, *what.drafts,
+  if (state.drafts)
+    return models::write_checkpoint(folder, state.manifest, *state.drafts,
                                     permit);
-  auto batches = static_cast<int64_t>(what.manifest.step());
-  return models::write_checkpoint(folder, what.manifest,
-                                  state_dict_of(what, batches, false),
-                                  slots_of(what), other_names_of(what), permit);
+  auto batches = static_cast<int64_t>(state.manifest.step());
+  auto weights = state_dict_of(state, batches, false);
+  auto slots = slots_of(state);
+  return models::write_checkpoint(
+    folder, state.manifest, {weights, slots, other_names_of(state)}, permit);
 }
 
 } // namespace
@@ -48,20 +49,20 @@ checkpoint_writer_state::checkpoint_writer_state(pointer,
 
 checkpoint_writer_actor::behavior_type
 checkpoint_writer_state::make_behavior() {
-  return {[this](write_atom, const snapshot_ptr& what) {
-    return write(what);
+  return {[this](write_atom, const snapshot_ptr& state) {
+    return write(state);
   }};
 }
 
 caf::result<std::string>
-checkpoint_writer_state::write(const snapshot_ptr& what) try {
-  require_finite(*what);
+checkpoint_writer_state::write(const snapshot_ptr& state) try {
+  require_finite(*state);
   require_claim();
-  if (what->best)
-    return write_best(*what);
-  auto path = write_files(parts_.folder, *what, [this] { require_claim(); });
+  if (state->best)
+    return write_best(*state);
+  auto path = write_files(parts_.folder, *state, [this] { require_claim(); });
   require_claim();
-  models::prune(parts_.folder, parts_.keep, what->stays);
+  models::prune(parts_.folder, parts_.keep, state->stays);
   return path.filename().string();
 } catch (const std::exception& err) {
   return caf::make_error(errc::disk, one_line(err));
@@ -72,12 +73,13 @@ void checkpoint_writer_state::require_claim() const {
     parts_.claim->require();
 }
 
-std::string checkpoint_writer_state::write_best(const snapshot& what) const {
-  const auto& found = *what.best;
+std::string checkpoint_writer_state::write_best(const snapshot& state) const {
+  const auto& found = *state.best;
   models::best_score score{found.weights.value, found.metrics};
   auto batches = static_cast<int64_t>(score.step);
-  models::write_best(parts_.folder.parent_path(), score, what.manifest.run_id(),
-                     state_dict_of(what, batches, true));
+  models::write_best(parts_.folder.parent_path(), score,
+                     state.manifest.run_id(),
+                     state_dict_of(state, batches, true));
   return models::best_weights_file;
 }
 

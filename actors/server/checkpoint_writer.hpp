@@ -29,9 +29,9 @@ public:
   checkpoint_writer_actor::behavior_type make_behavior();
 
 private:
-  caf::result<std::string> write(const snapshot_ptr& what);
+  caf::result<std::string> write(const snapshot_ptr& state);
   void require_claim() const;
-  std::string write_best(const snapshot& what) const;
+  std::string write_best(const snapshot& state) const;
 
   checkpoint_writer_parts parts_;
 };

@@ -15,14 +15,14 @@ caf::error no_part() {
 
 } // namespace
 
-void gathered_sums::accept(const gradient_sum& of, new_push what) {
+void gathered_sums::accept(const gradient_sum& of, new_push push) {
   if (closed_)
-    return what.asks.deliver(run_is_over());
+    return push.asks.deliver(run_is_over());
   if (of.over)
-    return what.asks.deliver(no_part());
+    return push.asks.deliver(no_part());
   auto& all = open_[of.number];
   all.what = of;
-  all.here.push_back(std::move(what));
+  all.here.push_back(std::move(push));
   auto whole = all.here.size() == of.pushes.size();
   if (!whole && all.here.size() > 1)
     return; // If one of them leaves, `leave` is called.
@@ -35,9 +35,9 @@ void gathered_sums::accept(const gradient_sum& of, new_push what) {
   desk_.when_ready([this, found = std::move(found)] { hand_in(found); });
 }
 
-bool gathered_sums::in_order(const gathered& what) const {
-  auto once = [&what](const push_id& id) {
-    return std::ranges::count(what.here, id, [](const new_push& one) {
+bool gathered_sums::in_order(const gathered& sum) const {
+  auto once = [&sum](const push_id& id) {
+    return std::ranges::count(sum.here, id, [](const new_push& one) {
              return one.header.id;
            }) <= 1;
   };
@@ -47,28 +47,28 @@ bool gathered_sums::in_order(const gathered& what) const {
   auto is_good = [this](const new_push& one) {
     return desk_.is_good(one);
   };
-  return std::ranges::all_of(what.what.pushes, is_known) &&
-         std::ranges::all_of(what.what.pushes, once) &&
-         std::ranges::all_of(what.here, is_good);
+  return std::ranges::all_of(sum.what.pushes, is_known) &&
+         std::ranges::all_of(sum.what.pushes, once) &&
+         std::ranges::all_of(sum.here, is_good);
 }
 
 // It may have waited for the recorder in the meantime.
 void gathered_sums::hand_in(gathered sum) {
   if (!closed_ && !in_order(sum))
     return give_up(sum);
-  sums_->take(sum.what.number);
+  sums_->note_accepted(sum.what.number);
   for (auto& one : sum.here)
     desk_.accept_part(std::move(one));
 }
 
-void gathered_sums::give_up(const gathered& what) {
-  sums_->give_up(what.what.number);
-  for (auto one : what.here)
+void gathered_sums::give_up(const gathered& sum) {
+  sums_->give_up(sum.what.number);
+  for (auto one : sum.here)
     one.asks.deliver(no_part());
 }
 
 // Its samples are handed out again soon.
-void gathered_sums::leave(worker_id who, incarnation life) {
+void gathered_sums::leave(worker_id who, life_number life) {
   if (!sums_)
     return;
   sums_->left(who, life);

@@ -57,10 +57,10 @@ public:
     return sums_ ? sums_->find(id, gradient) : std::nullopt;
   }
 
-  void accept(const gradient_sum& of, new_push what);
+  void accept(const gradient_sum& of, new_push push);
 
   /// Gives up all sums that this worker was to be part of.
-  void leave(worker_id who, incarnation life);
+  void leave(worker_id who, life_number life);
 
   /// The run is over: answers all pushes that wait, and from now on each new
   /// one at once.
@@ -72,9 +72,9 @@ private:
     std::vector<new_push> here;
   };
 
-  bool in_order(const gathered& what) const;
+  bool in_order(const gathered& sum) const;
   void hand_in(gathered sum);
-  void give_up(const gathered& what);
+  void give_up(const gathered& sum);
 
   push_desk& desk_;
   gradient_sums_ptr sums_;

@@ -30,14 +30,14 @@ public:
 
   /// The nodes with these shards go on, with all that have joined.
   void lost_all_but(std::vector<shard_id> left, const std::string& why) {
-    take(std::move(left));
+    choose_shards(std::move(left));
     line_ = why + "; the nodes that are left, " + std::to_string(all_.size()) +
             ", go on from the newest checkpoint";
   }
 
   /// The server begins anew, with shards that wait for it.
   void begin_anew(const std::string& why) {
-    take({shard_id{0}});
+    choose_shards({shard_id{0}});
     line_ = why + " while this process stood still; it goes on from the newest "
                   "checkpoint";
   }
@@ -47,7 +47,7 @@ public:
     std::vector<shard_id> peers;
     for (uint32_t rank = 0; rank < peers_; ++rank)
       peers.push_back(shard_id{rank});
-    take(std::move(peers));
+    choose_shards(std::move(peers));
     line_ = std::to_string(joiners_.size()) + " joined; the nodes, " +
             std::to_string(all_.size()) + " now, go on from a new checkpoint";
   }
@@ -61,7 +61,7 @@ public:
   const std::string& line() const { return line_; } ///< For the user.
 
 private:
-  void take(std::vector<shard_id> shards) {
+  void choose_shards(std::vector<shard_id> shards) {
     all_ = std::move(shards);
     for (auto who : joiners_)
       all_.push_back(shard_id{who.value});

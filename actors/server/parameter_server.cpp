@@ -19,7 +19,9 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
     [this](pull_atom, const pull_header& header) {
       return requests_.pull(header);
     },
-    [this](watch_atom, const watch_request& what) { return feed_.watch(what); },
+    [this](watch_atom, const watch_request& request) {
+      return feed_.watch(request);
+    },
     [this](score_atom, const score& found) {
       in_order([this, found] { take_score(found); });
     },
@@ -30,10 +32,10 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
            const std::vector<remote_shard_actor>& shards) {
       shards_.begin(registrar, shards);
     },
-    [this](report_atom, const part_report& what) {
-      in_order([this, what] { shards_.note(what); });
+    [this](report_atom, const part_report& report) {
+      in_order([this, report] { shards_.note(report); });
     },
-    [this](enlist_atom, worker_id who, incarnation life,
+    [this](enlist_atom, worker_id who, life_number life,
            const std::string& transport, const owned_data& data,
            uint32_t leases, const worker_actor& handle) -> caf::result<void> {
       auto asks = self_->make_response_promise<void>();
@@ -50,7 +52,7 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
     [this](join_atom, const std::vector<worker_id>& who) {
       in_order([this, who] { join(who); });
     },
-    [this](leave_atom, worker_id who, incarnation life,
+    [this](leave_atom, worker_id who, life_number life,
            const std::string& reason) {
       in_order([this, who, life, reason] { leave(who, life, reason); });
     },
@@ -61,7 +63,7 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
     [this](ended_atom, const run_end& how) { regroup(how); },
     [this](fetch_atom) { last_is_wanted_ = true; },
     [this](tick_atom) { ending_.scored(); },
-    [this](tick_atom, worker_id who, incarnation life) {
+    [this](tick_atom, worker_id who, life_number life) {
       pass_deadline(who, life);
     },
     [this](stop_atom) { stop(); },
@@ -125,7 +127,7 @@ void parameter_server_state::look_at_turns() {
                      [this] { look_at_turns(); });
 }
 
-void parameter_server_state::pass_deadline(worker_id who, incarnation life) {
+void parameter_server_state::pass_deadline(worker_id who, life_number life) {
   in_order([this, who, life] {
     if (!ending_.begun() && scheduler_.knows(who, life))
       decide(inputs::deadline_passed{who, life},
@@ -172,14 +174,14 @@ void parameter_server_state::push_refused(const arrived_push& push, errc why,
     expel(id.worker, id.life, reason);
 }
 
-void parameter_server_state::enlist(inputs::enlisted what,
+void parameter_server_state::enlist(inputs::enlisted cause,
                                     const worker_actor& handle) {
-  scheduler_.enlist(what.who, what.life, what.data, what.leases);
-  requests_.enlist(what.who, what.life, handle);
-  transports_["worker-" + to_string(what.who)] = what.transport;
+  scheduler_.enlist(cause.who, cause.life, cause.data, cause.leases);
+  requests_.enlist(cause.who, cause.life, handle);
+  transports_["worker-" + to_string(cause.who)] = cause.transport;
   if (parts_.peers && handle)
-    parts_.peers->seated(what.who, handle.node());
-  decide(std::move(what));
+    parts_.peers->seated(cause.who, handle.node());
+  decide(std::move(cause));
 }
 
 void parameter_server_state::join(const std::vector<worker_id>& who) {
@@ -194,7 +196,7 @@ void parameter_server_state::join(const std::vector<worker_id>& who) {
                        [this] { in_order([this] { deal_anew(); }); });
 }
 
-void parameter_server_state::leave(worker_id who, incarnation life,
+void parameter_server_state::leave(worker_id who, life_number life,
                                    const std::string& reason) {
   requests_.leave_sums(who, life);
   next_.left(who);
@@ -281,12 +283,12 @@ void parameter_server_state::fail_for_others(const std::string& line) {
 
 // -- decisions ----------------------------------------------------------------
 
-void parameter_server_state::decide(input&& what, cores::orders&& decided) {
-  carry_out(tell(std::move(what), std::move(decided)));
+void parameter_server_state::decide(input&& cause, cores::orders&& decided) {
+  carry_out(tell(std::move(cause), std::move(decided)));
 }
 
-event parameter_server_state::tell(input&& what, cores::orders&& decided) {
-  event at{0,  self_->clock().now(), std::move(what), std::move(decided),
+event parameter_server_state::tell(input&& cause, cores::orders&& decided) {
+  event at{0,  self_->clock().now(), std::move(cause), std::move(decided),
            {}, scheduler_.current()};
   try {
     // How far the data has come is a walk over all parts: for steps only.
@@ -332,7 +334,7 @@ void parameter_server_state::versions_made(version before, version made) {
   newest_ = made;
   auto due = feed_.made(before, made, scheduler_.ledger().epochs_completed());
   if (due && parts_.settings.checkpoint.keep_best == config::best_rule::full)
-    checkpoints_.take(); // It may become the best one.
+    checkpoints_.take_checkpoint(); // It may become the best one.
   checkpoints_.made(before, made);
 }
 
@@ -358,7 +360,7 @@ void parameter_server_state::decision_done(const cores::orders& decided) {
     requests_.cancel(who);
 }
 
-void parameter_server_state::expel(worker_id who, incarnation life,
+void parameter_server_state::expel(worker_id who, life_number life,
                                    const std::string& reason) {
   auto line = "expelled: its last " +
               std::to_string(cores::refusals::default_limit) +

@@ -98,7 +98,7 @@ struct parameter_server_parts {
   /// Whether it looks for workers that hang or are late, by the clock.
   bool watches = false;
 
-  incarnation life() const { return incarnation{description.life}; }
+  life_number life() const { return life_number{description.life}; }
 
   /// Shards in processes of their own.
   uint32_t remote_shards() const {
@@ -140,15 +140,15 @@ private:
   void begin(const coordinator_actor& coordinator);
   void look_for_standstill();
   void look_at_turns();
-  void pass_deadline(worker_id who, incarnation life);
+  void pass_deadline(worker_id who, life_number life);
   void push_arrived(const arrived_push& push) override;
   void push_refused(const arrived_push& push, errc why,
                     const std::string& reason) override;
   void pull_arrived(const pull_header& header) override;
   bool makes_steps() const override { return pipeline_.is_open(); }
-  void enlist(inputs::enlisted what, const worker_actor& handle);
+  void enlist(inputs::enlisted cause, const worker_actor& handle);
   void join(const std::vector<worker_id>& who);
-  void leave(worker_id who, incarnation life, const std::string& reason);
+  void leave(worker_id who, life_number life, const std::string& reason);
   void take_score(const score& found);
   void set_evaluators(uint32_t evaluators);
   void stop();
@@ -161,7 +161,7 @@ private:
 
   /// Tells all subscribers before the decision takes effect. When the event
   /// cannot be logged, the run fails.
-  event tell(input&& what, cores::orders&& decided);
+  event tell(input&& cause, cores::orders&& decided);
   void carry_out(const event& at);
   void attempt(const std::function<void()>& work);
   void attempt_later(const std::function<void()>& work) override;
@@ -171,9 +171,9 @@ private:
   void decision_done(const cores::orders& decided) override;
   release_header header_for(const cores::release_order& ready) const;
   /// Tells the subscribers, then carries out the orders.
-  void decide(input&& what, cores::orders&& decided = {});
+  void decide(input&& cause, cores::orders&& decided = {});
 
-  void expel(worker_id who, incarnation life, const std::string& reason);
+  void expel(worker_id who, life_number life, const std::string& reason);
   bool is_better_than_kept(const score& found) const;
   void keep_if_best(const score& found);
   void stop_workers(const std::string& reason) override;

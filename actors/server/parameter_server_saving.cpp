@@ -97,8 +97,8 @@ void parameter_server_state::finish_work() {
     hand_over_last();
   }
   // Saved already: then only its digest is needed.
-  if (!checkpoints_.take() && model_.has_weights() && shards_.any() &&
-      shards_.complete())
+  if (!checkpoints_.take_checkpoint() && model_.has_weights() &&
+      shards_.any() && shards_.complete())
     checkpoints_.collect([this](const snapshot_ptr& whole) {
       state_collected(*whole);
       saving_is_idle();

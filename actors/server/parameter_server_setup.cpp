@@ -17,12 +17,12 @@ namespace {
 using checkpoint_ptr = std::shared_ptr<const models::loaded_checkpoint>;
 
 /// What is needed of a checkpoint once the model has its numbers.
-checkpoint_ptr without_tensors(const checkpoint_ptr& what) {
-  if (!what)
+checkpoint_ptr without_tensors(const checkpoint_ptr& checkpoint) {
+  if (!checkpoint)
     return nullptr;
   models::loaded_checkpoint out;
-  out.path = what->path;
-  out.manifest = what->manifest;
+  out.path = checkpoint->path;
+  out.manifest = checkpoint->manifest;
   return std::make_shared<const models::loaded_checkpoint>(std::move(out));
 }
 

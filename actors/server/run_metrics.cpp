@@ -30,7 +30,7 @@ public:
     }
   }
 
-  config::metrics take() {
+  config::metrics count_input() {
     for (size_t i = 0; i < sums_.size(); ++i)
       sums_[i].value /= static_cast<double>(samples_[i]);
     return std::move(sums_);
@@ -62,15 +62,15 @@ void run_metrics::load(const models::best_score& kept) {
 
 // First the input, then the decisions, in the order in which they are carried
 // out.
-void run_metrics::on_event(const event& what) {
+void run_metrics::on_event(const event& entry) {
   arrived_ = nullptr;
-  std::visit([&](const auto& input) { take(what, input); }, what.what);
-  for (const auto& late : what.decided.drop)
-    drop(what, late);
-  for (size_t i = 0; i < what.decided.updates.size(); ++i)
-    apply(what, what.decided.updates[i], what.rates.at(i));
-  for (auto who : what.decided.cancel)
-    record(what.newest, notes::cancelled{who});
+  std::visit([&](const auto& input) { count_input(entry, input); }, entry.what);
+  for (const auto& late : entry.decided.drop)
+    drop(entry, late);
+  for (size_t i = 0; i < entry.decided.updates.size(); ++i)
+    apply(entry, entry.decided.updates[i], entry.rates.at(i));
+  for (auto who : entry.decided.cancel)
+    record(entry.newest, notes::cancelled{who});
   if (const auto* waits = std::exchange(arrived_, nullptr))
     held_.emplace(waits->id, *waits);
 }
@@ -84,55 +84,55 @@ push_header run_metrics::take_header(const push_id& id) {
 
 // -- inputs -------------------------------------------------------------------
 
-void run_metrics::take(const event& at, const inputs::started& what) {
+void run_metrics::count_input(const event& at, const inputs::started& cause) {
   record(at.newest, notes::started{parts_.run_id, parts_.settings.policy.name});
-  if (what.from)
-    record(at.newest, notes::resumed{what.server, parts_.changes});
+  if (cause.from)
+    record(at.newest, notes::resumed{cause.server, parts_.changes});
 }
 
-void run_metrics::take(const event& at, const inputs::enlisted& what) {
-  announced_.insert(what.who);
-  record(at.newest, notes::joined{what.who, what.life});
+void run_metrics::count_input(const event& at, const inputs::enlisted& cause) {
+  announced_.insert(cause.who);
+  record(at.newest, notes::joined{cause.who, cause.life});
 }
 
-void run_metrics::take(const event& at, const inputs::left& what) {
-  announced_.erase(what.who);
-  record(at.newest, notes::left{what.who, what.life, what.reason});
+void run_metrics::count_input(const event& at, const inputs::left& cause) {
+  announced_.erase(cause.who);
+  record(at.newest, notes::left{cause.who, cause.life, cause.reason});
 }
 
-void run_metrics::take(const event& at, const inputs::arrived& what) {
-  statistics_.skipped(what.header.skipped);
-  if (what.refused == errc::none) {
-    arrived_ = &what.header;
+void run_metrics::count_input(const event& at, const inputs::arrived& cause) {
+  statistics_.skipped(cause.header.skipped);
+  if (cause.refused == errc::none) {
+    arrived_ = &cause.header;
     return;
   }
-  statistics_.refused(what.header.id.worker, times_of(what.header));
-  record(at.newest, notes::refused{what.header.id.worker, what.reason});
+  statistics_.refused(cause.header.id.worker, times_of(cause.header));
+  record(at.newest, notes::refused{cause.header.id.worker, cause.reason});
 }
 
-void run_metrics::take(const event&, const inputs::scored& what) {
-  const auto& found = what.found;
+void run_metrics::count_input(const event&, const inputs::scored& cause) {
+  const auto& found = cause.found;
   statistics_.evaluated(found.weights.value, found.metrics);
   last_score_ = found;
   record(found.weights, notes::evaluation{found});
 }
 
-void run_metrics::take(const event&, const inputs::saved& what) {
-  record(what.what, notes::checkpoint{what.name});
+void run_metrics::count_input(const event&, const inputs::saved& cause) {
+  record(cause.what, notes::checkpoint{cause.name});
 }
 
-void run_metrics::take(const event& at, const inputs::ending& what) {
-  record(at.newest, notes::stopping{what.reason, progress(at.newest)});
+void run_metrics::count_input(const event& at, const inputs::ending& cause) {
+  record(at.newest, notes::stopping{cause.reason, progress(at.newest)});
   held_.clear();
 }
 
 // -- decisions ----------------------------------------------------------------
 
-void run_metrics::drop(const event& at, const cores::dropped_push& what) {
-  auto late = take_header(what.id);
-  statistics_.dropped(what.id.worker, late.samples, times_of(late));
+void run_metrics::drop(const event& at, const cores::dropped_push& push) {
+  auto late = take_header(push.id);
+  statistics_.dropped(push.id.worker, late.samples, times_of(late));
   record(at.newest,
-         notes::dropped{what.id.worker, what.staleness, late.samples});
+         notes::dropped{push.id.worker, push.staleness, late.samples});
 }
 
 void run_metrics::apply(const event&, const cores::update_order& step,
@@ -150,7 +150,7 @@ void run_metrics::apply(const event&, const cores::update_order& step,
     out.gradients.push_back({part.id.worker, part.staleness, header.samples});
   }
   out.loss = loss / static_cast<double>(out.samples);
-  out.metrics = means.take();
+  out.metrics = means.count_input();
   out.epoch = epochs();
   out.lr = rate;
   out.samples_per_second = samples_per_second();

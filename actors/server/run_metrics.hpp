@@ -47,7 +47,7 @@ public:
   /// were rolled back.
   void load(const models::best_score& kept);
 
-  void on_event(const event& what) override;
+  void on_event(const event& entry) override;
 
   /// To be called every second or so: records it when there was no step for
   /// long.
@@ -62,20 +62,20 @@ public:
   double epochs() const;
 
 private:
-  void take(const event& at, const inputs::started& what);
-  void take(const event& at, const inputs::enlisted& what);
-  void take(const event& at, const inputs::left& what);
-  void take(const event& at, const inputs::arrived& what);
-  void take(const event& at, const inputs::scored& what);
-  void take(const event& at, const inputs::saved& what);
-  void take(const event& at, const inputs::ending& what);
+  void count_input(const event& at, const inputs::started& cause);
+  void count_input(const event& at, const inputs::enlisted& cause);
+  void count_input(const event& at, const inputs::left& cause);
+  void count_input(const event& at, const inputs::arrived& cause);
+  void count_input(const event& at, const inputs::scored& cause);
+  void count_input(const event& at, const inputs::saved& cause);
+  void count_input(const event& at, const inputs::ending& cause);
 
   template <class Other>
-  void take(const event&, const Other&) {
+  void count_input(const event&, const Other&) {
     // nop
   }
 
-  void drop(const event& at, const cores::dropped_push& what);
+  void drop(const event& at, const cores::dropped_push& push);
   void apply(const event& at, const cores::update_order& step, double rate);
   push_header take_header(const push_id& id);
   void note_epochs(version at);
@@ -83,9 +83,9 @@ private:
   recording::progress_figures progress(version at) const;
 
   template <class What>
-  void record(version step, What&& what) {
+  void record(version step, What&& body) {
     sink_.record(std::make_shared<note>(
-      note{step.value, sink_.elapsed(), std::forward<What>(what)}));
+      note{step.value, sink_.elapsed(), std::forward<What>(body)}));
   }
 
   note_sink& sink_;

@@ -13,15 +13,15 @@ version_feed::version_feed(lead& of, version_feed_parts parts)
   // nop
 }
 
-auto version_feed::watch(const watch_request& what) -> watch_result {
+auto version_feed::watch(const watch_request& request) -> watch_result {
   if (closed_)
     return run_is_over();
   auto promise = parts_.self->make_response_promise<watch_header, payload>();
-  if (what.average) {
-    show_average(what.after, promise);
+  if (request.average) {
+    show_average(request.after, promise);
     return promise;
   }
-  waiting_.push_back({promise, what.after});
+  waiting_.push_back({promise, request.after});
   show_first();
   show_due();
   return promise;
@@ -43,8 +43,8 @@ void version_feed::show_first() {
   waiting_.pop_back();
 }
 
-bool version_feed::made(version before, version what, uint64_t epochs) {
-  if (!board_.updated(before, what, epochs))
+bool version_feed::made(version before, version number, uint64_t epochs) {
+  if (!board_.updated(before, number, epochs))
     return false;
   parts_.first = {};
   show_due();
@@ -124,16 +124,16 @@ void version_feed::serve() {
 
 // An evaluator that left never scores what it was given; and a replay gets
 // scores that no one asked for.
-void version_feed::remember(version shown, const shown_version& what) {
-  if (!parts_.keeps_shown && !what.average)
+void version_feed::remember(version shown, const shown_version& current) {
+  if (!parts_.keeps_shown && !current.average)
     return;
-  shown_[shown] = what;
+  shown_[shown] = current;
   while (shown_.size() > evaluators_ + 1)
     shown_.erase(shown_.begin());
 }
 
-auto version_feed::take_shown(version what) -> shown_version {
-  auto found = shown_.extract(what);
+auto version_feed::take_shown(version number) -> shown_version {
+  auto found = shown_.extract(number);
   return found ? std::move(found.mapped()) : shown_version{};
 }
 

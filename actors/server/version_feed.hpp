@@ -42,21 +42,21 @@ public:
 
   /// An evaluator wants a later version than it has seen, or the average at the
   /// one that it was given.
-  watch_result watch(const watch_request& what);
+  watch_result watch(const watch_request& request);
 
   /// Sets the number of evaluators.
   void set_evaluators(uint32_t evaluators);
 
   uint32_t evaluators() const { return evaluators_; }
 
-  /// The versions after `before` up to `what` are made, and the last of them is
-  /// published; `epochs` are complete with it. Returns whether it is due.
-  bool made(version before, version what, uint64_t epochs);
+  /// The versions after `before` up to `number` are made, and the last of them
+  /// is published; `epochs` are complete with it. Returns whether it is due.
+  bool made(version before, version number, uint64_t epochs);
 
   /// The run ends with the newest version, which is due whatever its number.
   void finish();
 
-  void scored(version what) { board_.scored(what); }
+  void scored(version number) { board_.scored(number); }
 
   /// Whether the last version is still to be scored.
   bool last_open() const { return board_.last_open(); }
@@ -69,7 +69,7 @@ public:
 
   /// What evaluators got as this version; nothing when it was already taken or
   /// is not kept any more.
-  shown_version take_shown(version what);
+  shown_version take_shown(version number);
 
   /// Versions whose score is still to come, of those that are kept for it.
   std::vector<version> unscored() const;
@@ -93,7 +93,7 @@ private:
   void show_due();
   void fetch_due();
   void serve();
-  void remember(version shown, const shown_version& what);
+  void remember(version shown, const shown_version& current);
 
   lead& lead_;
   version_feed_parts parts_;

@@ -137,8 +137,8 @@ caf::error worker_requests::objection(const push_header& header) {
   }
 }
 
-caf::error worker_requests::unwelcome(worker_id who, incarnation life,
-                                      incarnation server) const {
+caf::error worker_requests::unwelcome(worker_id who, life_number life,
+                                      life_number server) const {
   if (closed_)
     return run_is_over();
   switch (parts_.scheduler->look_at(who, life, server)) {
@@ -225,7 +225,7 @@ void worker_requests::accept_part(new_push one) {
 
 // -- members ------------------------------------------------------------------
 
-void worker_requests::enlist(worker_id who, incarnation life,
+void worker_requests::enlist(worker_id who, life_number life,
                              const worker_actor& handle) {
   members_[who] = member{life, handle, std::nullopt, sequence{0}, sequence{0}};
 }

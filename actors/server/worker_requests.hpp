@@ -56,11 +56,11 @@ public:
 
   // -- members ----------------------------------------------------------------
 
-  void enlist(worker_id who, incarnation life, const worker_actor& handle);
+  void enlist(worker_id who, life_number life, const worker_actor& handle);
 
   /// Gives up the gathered sums that the worker was to be part of. To be called
   /// for each worker that leaves, even an unknown one.
-  void leave_sums(worker_id who, incarnation life) { sums_.leave(who, life); }
+  void leave_sums(worker_id who, life_number life) { sums_.leave(who, life); }
 
   /// Removes a member. `answer_left` then answers its open request with a
   /// reason.
@@ -97,7 +97,7 @@ public:
 private:
   /// A worker, with its request that waits for an answer.
   struct member {
-    incarnation life;
+    life_number life;
     worker_actor handle;
     std::optional<weights_promise> asks;
     sequence request;    ///< The number of that request.
@@ -110,8 +110,8 @@ private:
   void accept(const pull_header& header, weights_promise asks);
   void complete(const arrived_push& push, errc refused);
   caf::error objection(const push_header& header);
-  caf::error unwelcome(worker_id who, incarnation life,
-                       incarnation server) const;
+  caf::error unwelcome(worker_id who, life_number life,
+                       life_number server) const;
   arrived_push look_up(const push_header& header,
                        const payload& gradient) const;
   errc check(const arrived_push& push) const;

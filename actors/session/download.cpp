@@ -19,7 +19,7 @@ download_actor::behavior_type download_state::make_behavior() {
     [this](fetch_atom, const gateway_actor& from, const payload_shape& shape) {
       return fetch(from, shape);
     },
-    [this](chunk_atom, const chunk& piece) { take(piece); },
+    [this](chunk_atom, const chunk& piece) { add_piece(piece); },
     [this](tick_atom) { watch(); },
   };
 }
@@ -36,13 +36,14 @@ caf::result<payload> download_state::fetch(const gateway_actor& from,
   return asks_;
 }
 
-void download_state::take(const chunk& piece) {
+void download_state::add_piece(const chunk& piece) {
   if (!arriving_ || !arriving_->accept(piece))
     return fail(errc::protocol_violation, "a piece is out of place");
   self_->send(from_, credit_atom_v, piece.transfer, arriving_->received());
   if (!arriving_->complete())
     return;
-  asks_.deliver(std::move(*std::exchange(arriving_, std::nullopt)).take());
+  asks_.deliver(
+    std::move(*std::exchange(arriving_, std::nullopt)).take_payload());
   self_->quit();
 }
 

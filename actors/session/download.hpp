@@ -30,7 +30,7 @@ public:
 private:
   caf::result<payload> fetch(const gateway_actor& from,
                              const payload_shape& shape);
-  void take(const chunk& piece);
+  void add_piece(const chunk& piece);
   void watch();
   void fail(errc why, const std::string& text);
 

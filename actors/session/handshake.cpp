@@ -16,11 +16,15 @@ namespace {
 /// Seconds that the reason of a failure may take.
 constexpr double to_look_again = 0.2;
 
+caf::timespan patience_of(const connection_attempts& attempts) {
+  return to_timespan(std::min(patience_with_a_peer, attempts.give_up()));
+}
+
 void greet(session_client_actor::pointer self, connection_attempts& attempts,
-           const admission_actor& admission, double patience,
-           const std::string& hello, const handshake_outcomes& then) {
+           const admission_actor& admission, const std::string& hello,
+           const handshake_outcomes& then) {
   attempts.asks(self, caf::actor_cast<caf::strong_actor_ptr>(admission));
-  self->request(admission, to_timespan(patience), hello)
+  self->request(admission, patience_of(attempts), hello)
     .then(attempts.in_this_one([self, &attempts,
                                 then](const std::string& bytes,
                                       const caf::strong_actor_ptr& inside) {
@@ -55,11 +59,10 @@ void handshake(session_client_actor::pointer self,
                connection_attempts& attempts, const config::address& at,
                const proto::Hello& hello, const handshake_outcomes& then) {
   auto bytes = hello.SerializeAsString();
-  auto patience = std::min(patience_with_a_peer, attempts.give_up());
   self
-    ->request(self->system().middleman().actor_handle(), to_timespan(patience),
+    ->request(self->system().middleman().actor_handle(), patience_of(attempts),
               caf::connect_atom_v, at.host, at.port)
-    .then(attempts.in_this_one([self, &attempts, patience, bytes,
+    .then(attempts.in_this_one([self, &attempts, bytes,
                                 then](const caf::node_id&,
                                       const caf::strong_actor_ptr& ptr,
                                       const std::set<std::string>& interface) {
@@ -70,8 +73,8 @@ void handshake(session_client_actor::pointer self,
           errc::protocol_mismatch,
           std::string{"the peer there is no parameter server"}));
       else
-        greet(self, attempts, caf::actor_cast<admission_actor>(ptr), patience,
-              bytes, then);
+        greet(self, attempts, caf::actor_cast<admission_actor>(ptr), bytes,
+              then);
     }),
           attempts.in_this_one([at, then](const caf::error&) {
             then.later(

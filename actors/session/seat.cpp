@@ -21,7 +21,7 @@ void request_seat(session_client_actor::pointer self,
     self
       ->request(by.coordinator, by.patience, register_atom_v,
                 std::get<evaluator_actor>(who))
-      .then(attempts.in_this_one([seated](incarnation) { seated({}); }),
+      .then(attempts.in_this_one([seated](life_number) { seated({}); }),
             refused);
 }
 

@@ -8,9 +8,9 @@ shard_squares to_message(const models::exact_sum& sum) {
   return {{sum.parts().begin(), sum.parts().end()}};
 }
 
-models::exact_sum sum_of(const shard_squares& what) {
+models::exact_sum sum_of(const shard_squares& squares) {
   models::exact_sum out;
-  for (double part : what.parts)
+  for (double part : squares.parts)
     out.add(part);
   return out;
 }
@@ -24,11 +24,11 @@ void describe(const models::parameter_groups& groups, shard_state& out) {
     out.parts.push_back({end, parameter, group});
 }
 
-models::parameter_groups groups_of(const shard_state& what) {
+models::parameter_groups groups_of(const shard_state& state) {
   models::parameter_groups out;
-  for (const auto& [lr_factor, weight_decay, momentum] : what.groups)
+  for (const auto& [lr_factor, weight_decay, momentum] : state.groups)
     out.terms.push_back({lr_factor, weight_decay, momentum});
-  for (const auto& [end, parameter, group] : what.parts)
+  for (const auto& [end, parameter, group] : state.parts)
     out.parts.push_back({end, parameter, group});
   return out;
 }

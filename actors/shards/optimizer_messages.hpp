@@ -13,7 +13,7 @@ namespace troupe {
 
 void describe(const models::parameter_groups& groups, shard_state& out);
 
-models::parameter_groups groups_of(const shard_state& what);
+models::parameter_groups groups_of(const shard_state& state);
 
 shard_measures to_message(std::span<const models::parameter_squares> measured);
 

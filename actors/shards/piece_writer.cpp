@@ -18,16 +18,16 @@ namespace {
 /// The pieces of the two files, written but not durable. Throws `run_error`
 /// where these files are not, or cannot be written to.
 struct written_pieces {
-  explicit written_pieces(const piece_of_state& what)
-    : weights(what.places.weights.file), slots(what.places.slots.file) {
-    auto width = size_of(what.numbers.shape().type);
-    const auto& parts = what.places.slots.parts;
-    auto bytes = what.numbers.bytes();
+  explicit written_pieces(const piece_of_state& piece)
+    : weights(piece.places.weights.file), slots(piece.places.slots.file) {
+    auto width = size_of(piece.numbers.shape().type);
+    const auto& parts = piece.places.slots.parts;
+    auto bytes = piece.numbers.bytes();
     auto each = bytes.size() / (parts.size() + 1);
     if (each * (parts.size() + 1) != bytes.size() || each % width != 0)
       throw run_error("not the slots of this optimiser");
-    auto first = what.first * width;
-    put_range(weights, what.places.weights.parts, width, first,
+    auto first = piece.first * width;
+    put_range(weights, piece.places.weights.parts, width, first,
               bytes.first(each));
     for (size_t i = 0; i < parts.size(); ++i)
       put_range(slots, std::span{parts}.subspan(i, 1), width, first,
@@ -40,8 +40,8 @@ struct written_pieces {
 
 } // namespace
 
-piece_writer_state::piece_writer_state(pointer self, piece_of_state what)
-  : self_(self), what_(std::move(what)) {
+piece_writer_state::piece_writer_state(pointer self, piece_of_state piece)
+  : self_(self), what_(std::move(piece)) {
   // nop
 }
 

@@ -24,7 +24,7 @@ public:
 
   static constexpr const char* name = "troupe.piece-writer";
 
-  piece_writer_state(pointer self, piece_of_state what);
+  piece_writer_state(pointer self, piece_of_state piece);
 
   piece_writer_actor::behavior_type make_behavior();
 

@@ -58,11 +58,11 @@ remote_shard_actor::behavior_type remote_shard_state::make_behavior() {
     },
     [](score_atom, const score&) {},
     [this](begin_atom, const caf::strong_actor_ptr& lead, transfer_id id,
-           const shard_state& what, const payload_shape& shape) {
+           const shard_state& state, const payload_shape& shape) {
       lead_ = caf::actor_cast<lead_actor>(lead);
-      begin(id, what, shape);
+      begin(id, state, shape);
     },
-    [this](chunk_atom, const chunk& piece) { take(piece); },
+    [this](chunk_atom, const chunk& piece) { add_piece(piece); },
     [this](credit_atom, transfer_id id, uint64_t received) {
       credit(id, received);
     },
@@ -70,15 +70,15 @@ remote_shard_actor::behavior_type remote_shard_state::make_behavior() {
       for (const auto& id : which)
         held_.erase(id);
     },
-    [this](norm_atom, const shard_step& what) { return squares(what); },
-    [this](measure_atom, const shard_step& what) { return measure(what); },
-    [this](order_atom, const shard_step& what) { return make(what); },
+    [this](norm_atom, const shard_step& order) { return squares(order); },
+    [this](measure_atom, const shard_step& order) { return measure(order); },
+    [this](order_atom, const shard_step& order) { return make(order); },
     [this](release_atom, const request_id& id, const release_header& header) {
       return release(id, header);
     },
-    [this](leave_atom, worker_id who, incarnation life) { leave(who, life); },
-    [this](state_atom, transfer_id id, const state_request& what) {
-      send_state(id, what);
+    [this](leave_atom, worker_id who, life_number life) { leave(who, life); },
+    [this](state_atom, transfer_id id, const state_request& request) {
+      send_state(id, request);
     },
     [](ping_atom) {},
     [this](ending_atom) { end_training(); },
@@ -132,7 +132,7 @@ auto remote_shard_state::pull(const pull_header& header) -> weights_result {
 }
 
 caf::error remote_shard_state::unwelcome(worker_id who,
-                                         incarnation life) const {
+                                         life_number life) const {
   if (over_)
     return run_is_over();
   if (auto last = gone_.find(who); last != gone_.end() && life <= last->second)
@@ -158,13 +158,13 @@ void remote_shard_state::close(worker_id who, errc why,
 
 // -- decisions of the lead ----------------------------------------------------
 
-auto remote_shard_state::gradients_of(const shard_step& what) const
+auto remote_shard_state::gradients_of(const shard_step& order) const
   -> step_gradients {
-  if (what.makes != version_.next())
-    throw run_error("told to make version " + to_string(what.makes) + " from " +
-                    to_string(version_));
-  step_gradients out{{}, {what.shares.begin(), what.shares.end()}};
-  for (const auto& id : what.gradients)
+  if (order.makes != version_.next())
+    throw run_error("told to make version " + to_string(order.makes) +
+                    " from " + to_string(version_));
+  step_gradients out{{}, {order.shares.begin(), order.shares.end()}};
+  for (const auto& id : order.gradients)
     out.all.push_back(held_.at(id));
   return out;
 }
@@ -172,8 +172,8 @@ auto remote_shard_state::gradients_of(const shard_step& what) const
 // An error here, as in `make`, ends this actor; the lead is told, with the
 // reason.
 caf::result<shard_squares>
-remote_shard_state::squares(const shard_step& what) try {
-  auto [gradients, shares] = gradients_of(what);
+remote_shard_state::squares(const shard_step& order) try {
+  auto [gradients, shares] = gradients_of(order);
   shard_squares out;
   auto sum = model_.squares(gradients, shares);
   out.parts.assign(sum.parts().begin(), sum.parts().end());
@@ -185,28 +185,28 @@ remote_shard_state::squares(const shard_step& what) try {
 }
 
 caf::result<shard_measures>
-remote_shard_state::measure(const shard_step& what) try {
-  auto [gradients, shares] = gradients_of(what);
+remote_shard_state::measure(const shard_step& order) try {
+  auto [gradients, shares] = gradients_of(order);
   if (!model_.has_factors())
     throw run_error("told to measure parameters, of which its optimiser makes "
                     "no use");
   return to_message(
-    model_.measure(store_.newest()->flat, gradients, shares, what.scale));
+    model_.measure(store_.newest()->flat, gradients, shares, order.scale));
 } catch (const std::exception& err) {
   auto why = caf::make_error(errc::failed, one_line(err));
   self_->quit(why);
   return why;
 }
 
-void remote_shard_state::make(const shard_step& what) try {
-  auto [gradients, shares] = gradients_of(what);
+void remote_shard_state::make(const shard_step& order) try {
+  auto [gradients, shares] = gradients_of(order);
   auto next = store_.step_buffer();
   model_.apply(
     next, store_.newest()->flat, gradients, shares,
-    {what.lr, what.scale, {what.factors.begin(), what.factors.end()}});
-  store_.publish(what.makes, std::move(next));
-  version_ = what.makes;
-  for (const auto& id : what.gradients)
+    {order.lr, order.scale, {order.factors.begin(), order.factors.end()}});
+  store_.publish(order.makes, std::move(next));
+  version_ = order.makes;
+  for (const auto& id : order.gradients)
     held_.erase(id);
 } catch (const std::exception& err) {
   self_->quit(caf::make_error(errc::failed, one_line(err)));
@@ -228,7 +228,7 @@ void remote_shard_state::release(const request_id& id,
   asks.deliver(header, to_payload(store_.newest()->flat));
 }
 
-void remote_shard_state::leave(worker_id who, incarnation life) {
+void remote_shard_state::leave(worker_id who, life_number life) {
   auto& last = gone_[who];
   last = std::max(last, life);
   if (auto found = requests_.find(who);
@@ -249,23 +249,22 @@ void remote_shard_state::end_training() {
 
 // The shard is made when it is known which of its elements have numbers of
 // their own.
-void remote_shard_state::begin(transfer_id id, const shard_state& what,
+void remote_shard_state::begin(transfer_id id, const shard_state& state,
                                const payload_shape& shape) try {
   model_ = {parts_.settings,
             dtype_of(parts_.weights),
             {0, parts_.weights.count},
-            groups_of(what),
-            0,
-            parts_.across};
+            groups_of(state),
+            {0, parts_.across}};
   arriving_.emplace(shape);
   arriving_id_ = id;
-  arriving_state_ = what;
-  first_ = what.first;
+  arriving_state_ = state;
+  first_ = state.first;
 } catch (const std::exception& err) {
   self_->quit(caf::make_error(errc::failed, one_line(err)));
 }
 
-void remote_shard_state::take(const chunk& piece) {
+void remote_shard_state::add_piece(const chunk& piece) {
   if (!arriving_ || piece.transfer != arriving_id_ || !arriving_->accept(piece))
     return self_->quit(caf::make_error(errc::protocol_violation,
                                        std::string{"a piece is out of place"}));
@@ -273,7 +272,7 @@ void remote_shard_state::take(const chunk& piece) {
               arriving_->received());
   if (!arriving_->complete())
     return;
-  load(std::move(*std::exchange(arriving_, std::nullopt)).take());
+  load(std::move(*std::exchange(arriving_, std::nullopt)).take_payload());
   self_->send(parts_.registrar, begun_atom_v, parts_.rank);
 }
 
@@ -293,13 +292,14 @@ void remote_shard_state::load(const payload& flat) {
 }
 
 // A version never changes, but the next step changes the slots.
-void remote_shard_state::send_state(transfer_id id, const state_request& what) {
-  if (what.average)
+void remote_shard_state::send_state(transfer_id id,
+                                    const state_request& request) {
+  if (request.average)
     leaving_.begin(id, copy_state(model_.average_slot()), to_registrar());
-  else if (what.weights.parts.empty())
+  else if (request.weights.parts.empty())
     leaving_.begin(id, to_payload(store_.newest()->flat), to_registrar());
   else
-    write_state(id, what);
+    write_state(id, request);
 }
 
 // From a copy, since steps go on meanwhile. Where these files are not, the

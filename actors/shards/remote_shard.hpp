@@ -66,22 +66,22 @@ private:
 
   weights_result push(const push_header& header, const payload& part);
   weights_result pull(const pull_header& header);
-  caf::error unwelcome(worker_id who, incarnation life) const;
+  caf::error unwelcome(worker_id who, life_number life) const;
   void report(const request_id& request, const push_id& gradient, errc refused);
   weights_result hold(const request_id& id);
   void close(worker_id who, errc why, const std::string& text);
-  void begin(transfer_id id, const shard_state& what,
+  void begin(transfer_id id, const shard_state& state,
              const payload_shape& shape);
-  void take(const chunk& piece);
+  void add_piece(const chunk& piece);
   void load(const payload& flat);
   void credit(transfer_id id, uint64_t received);
-  step_gradients gradients_of(const shard_step& what) const;
-  caf::result<shard_squares> squares(const shard_step& what);
-  caf::result<shard_measures> measure(const shard_step& what);
-  void make(const shard_step& what);
+  step_gradients gradients_of(const shard_step& order) const;
+  caf::result<shard_squares> squares(const shard_step& order);
+  caf::result<shard_measures> measure(const shard_step& order);
+  void make(const shard_step& order);
   void release(const request_id& id, const release_header& header);
-  void leave(worker_id who, incarnation life);
-  void send_state(transfer_id id, const state_request& what);
+  void leave(worker_id who, life_number life);
+  void send_state(transfer_id id, const state_request& request);
   void write_state(transfer_id id, const state_request& places);
   payload copy_state(const std::vector<models::named_slot>& slots) const;
   void end_training();
@@ -101,7 +101,7 @@ private:
   version version_;
   uint64_t first_ = 0; ///< Where its range of the parameters begins.
   std::map<worker_id, request> requests_;
-  std::map<worker_id, incarnation> gone_; ///< The last life that has ended.
+  std::map<worker_id, life_number> gone_; ///< The last life that has ended.
   std::map<worker_id, push_id> last_;     ///< The last gradient of each worker.
   std::map<push_id, payload> held_;
   bool over_ = false;

@@ -66,10 +66,10 @@ void shard_group::note(const part_report& report) {
   look(*what);
 }
 
-void shard_group::look(open_request& what) {
-  if (!what.then || what.reports < shards_.size())
+void shard_group::look(open_request& request) {
+  if (!request.then || request.reports < shards_.size())
     return;
-  auto done = std::move(open_.extract(what.id.worker).mapped());
+  auto done = std::move(open_.extract(request.id.worker).mapped());
   decide(done.id);
   done.then(done.refused);
 }
@@ -108,10 +108,10 @@ void shard_group::drop_part(const push_id& gradient) {
 }
 
 template <class Answer, class Atom, class Then>
-void shard_group::ask_all(Atom what, const shard_step& of, Then then) {
+void shard_group::ask_all(Atom verb, const shard_step& of, Then then) {
   self_
     ->fan_out_request<caf::policy::select_all>(shards_, to_timespan(patience_),
-                                               what, of)
+                                               verb, of)
     .await([then = std::move(then)](
              std::vector<Answer> found) { then(std::move(found)); },
            [this](const caf::error& why) {
@@ -149,9 +149,9 @@ void shard_group::drop(const std::vector<push_id>& which) {
     tell_all(refuse_atom_v, which);
 }
 
-void shard_group::step(const shard_step& what) {
+void shard_group::step(const shard_step& order) {
   if (any())
-    tell_all(order_atom_v, what);
+    tell_all(order_atom_v, order);
 }
 
 void shard_group::release(const request_id& id, const release_header& header) {
@@ -159,7 +159,7 @@ void shard_group::release(const request_id& id, const release_header& header) {
     tell_all(release_atom_v, id, header);
 }
 
-void shard_group::leave(worker_id who, incarnation life) {
+void shard_group::leave(worker_id who, life_number life) {
   if (!any())
     return;
   forget(who);
@@ -177,13 +177,13 @@ void shard_group::stop(const run_end& how) {
 }
 
 // The registrar must know where the pieces go before a shard is asked for them.
-void shard_group::fetch(shard_fetch what, std::function<void()> then) {
+void shard_group::fetch(shard_fetch fetch, std::function<void()> then) {
   fetches_ = fetches_.next();
-  what.transfer = fetches_;
-  auto places = what.places;
+  fetch.transfer = fetches_;
+  auto places = fetch.places;
   self_
     ->request(registrar_, caf::infinite, state_atom_v,
-              shard_fetch_ptr{std::make_shared<shard_fetch>(std::move(what))})
+              shard_fetch_ptr{std::make_shared<shard_fetch>(std::move(fetch))})
     .then(std::move(then), on_trouble_);
   tell_all(state_atom_v, fetches_, places);
 }

@@ -59,7 +59,7 @@ public:
               then_checked then);
 
   /// Another shard reports its part.
-  void note(const part_report& what);
+  void note(const part_report& report);
 
   /// The lead refuses its part, whatever the other shards report.
   void refuse(const request_id& id, const push_id& gradient);
@@ -79,9 +79,9 @@ public:
   // -- decisions --------------------------------------------------------------
 
   void drop(const std::vector<push_id>& which);
-  void step(const shard_step& what);
+  void step(const shard_step& order);
   void release(const request_id& id, const release_header& header);
-  void leave(worker_id who, incarnation life);
+  void leave(worker_id who, life_number life);
 
   /// Tells the shards that training is over.
   void finish();
@@ -92,11 +92,11 @@ public:
   /// Fills in the other shards' parts of the current version; `then` is called
   /// when that is done. The lead continues meanwhile. The transfer gets its
   /// number here.
-  void fetch(shard_fetch what, std::function<void()> then);
+  void fetch(shard_fetch fetch, std::function<void()> then);
 
 private:
   template <class Answer, class Atom, class Then>
-  void ask_all(Atom what, const shard_step& of, Then then);
+  void ask_all(Atom verb, const shard_step& of, Then then);
 
   struct open_request {
     request_id id;
@@ -114,7 +114,7 @@ private:
   open_request* find(const request_id& id, const push_id& gradient);
   bool decided(const request_id& id) const;
   void decide(const request_id& id);
-  void look(open_request& what);
+  void look(open_request& request);
   std::optional<open_request> forget(worker_id who);
   void give_up(worker_id who);
   void drop_part(const push_id& gradient);

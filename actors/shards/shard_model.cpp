@@ -31,16 +31,24 @@ optimizer_of(const config::training_settings& settings,
            : models::make_optimizer(settings, layout, groups);
 }
 
+/// A flat tensor with the numbers of one range of all parameters.
+struct flat_range {
+  const std::vector<models::parameter_slot>& slots;
+  config::scalar_type dtype;
+  const models::element_range& range;
+  const at::Tensor& flat;
+};
+
 /// @param read Takes a tensor of the file, its first byte that is wanted, and
 /// where these bytes go.
 template <class File, class KeyOf, class Read>
-void fill_range(const std::vector<models::parameter_slot>& slots,
-                config::scalar_type dtype, const models::element_range& range,
-                const File& file, const std::filesystem::path& where,
-                const KeyOf& key_of, const at::Tensor& flat, const Read& read) {
-  auto width = models::size_of(dtype);
-  auto* target = static_cast<std::byte*>(flat.mutable_data_ptr());
-  for (const auto& slot : slots) {
+void fill_range(const flat_range& to, const File& file,
+                const std::filesystem::path& where, const KeyOf& key_of,
+                const Read& read) {
+  const auto& range = to.range;
+  auto width = models::size_of(to.dtype);
+  auto* target = static_cast<std::byte*>(to.flat.mutable_data_ptr());
+  for (const auto& slot : to.slots) {
     auto key = key_of(slot.name);
     const auto* tensor = file.find(key);
     if (tensor == nullptr || models::bytes_of(*tensor) != slot.count * width)
@@ -66,8 +74,8 @@ void fill(const std::vector<models::parameter_slot>& slots,
                  std::span<std::byte> to) {
     std::memcpy(to.data(), which.bytes.data() + first, to.size());
   };
-  fill_range(slots, dtype, range, from.model, from.path, std::identity{}, flat,
-             copy);
+  fill_range({slots, dtype, range, flat}, from.model, from.path,
+             std::identity{}, copy);
 }
 
 void fill_slot(const models::flat_layout& whole, const std::string& slot,
@@ -80,15 +88,15 @@ void fill_slot(const models::flat_layout& whole, const std::string& slot,
                   std::span<std::byte> to) {
     from.optimizer.read(which, first, to);
   };
-  fill_range(whole.slots(), whole.dtype(), range, from.optimizer, from.path,
-             key_of, flat, read);
+  fill_range({whole.slots(), whole.dtype(), range, flat}, from.optimizer,
+             from.path, key_of, read);
 }
 
 shard_model::shard_model(const config::training_settings& settings,
                          config::scalar_type dtype, models::element_range range,
-                         const models::parameter_groups& groups, uint64_t first,
-                         models::lanes across)
-  : range_(range), first_(first), across_(std::move(across)),
+                         const models::parameter_groups& groups,
+                         range_passes passes)
+  : range_(range), passes_(std::move(passes)),
     optimizer_(optimizer_of(settings, layout_of(range, dtype), groups)) {
   // nop
 }
@@ -111,7 +119,8 @@ void shard_model::load(const models::flat_layout& whole,
 bool shard_model::sound(const payload& gradient) const {
   if (gradient.finite().value_or(false))
     return true; // Else the statistics may be what is not finite.
-  return !optimizer_ || models::all_finite(own(to_tensor(gradient)), across_);
+  return !optimizer_ ||
+         models::all_finite(own(to_tensor(gradient)), passes_.across);
 }
 
 auto shard_model::parts_of(std::span<const payload> gradients,
@@ -138,7 +147,7 @@ void shard_model::apply(const at::Tensor& next, const at::Tensor& current,
     return;
   auto parts = parts_of(gradients, shares);
   optimizer_->step(own(next), own(current), parts.gradients, parts.shares,
-                   with.lr, with.scale, across_, with.factors);
+                   with.lr, with.scale, passes_.across, with.factors);
 }
 
 std::vector<models::parameter_squares>
@@ -147,7 +156,7 @@ shard_model::measure(const at::Tensor& current,
                      std::span<const double> shares, double scale) {
   auto parts = parts_of(gradients, shares);
   return optimizer_->measure(own(current), parts.gradients, parts.shares, scale,
-                             across_);
+                             passes_.across);
 }
 
 models::exact_sum shard_model::squares(std::span<const payload> gradients,

@@ -42,6 +42,13 @@ struct step_terms {
   std::vector<double> factors = {}; ///< Of each parameter's step, if any.
 };
 
+/// How a shard goes through its numbers.
+struct range_passes {
+  uint64_t first =
+    0; ///< Where in the whole the buffers begin that it is given.
+  models::lanes across = {}; ///< Threads that share each pass.
+};
+
 class shard_model {
 public:
   /// No weights at all (`--gradients none`).
@@ -49,12 +56,10 @@ public:
 
   /// @param groups The groups of the range's parameters; none: all have the
   /// numbers of the settings.
-  /// @param first Where in the whole the buffers begin that are passed in.
-  /// @param across Threads that share each pass.
   shard_model(const config::training_settings& settings,
               config::scalar_type dtype, models::element_range range,
-              const models::parameter_groups& groups = {}, uint64_t first = 0,
-              models::lanes across = {});
+              const models::parameter_groups& groups = {},
+              range_passes passes = {});
 
   /// Continues with the optimiser's state of a checkpoint, however many shards
   /// made it. Throws `run_error` when it belongs to another network or
@@ -112,12 +117,13 @@ private:
 
   mean_parts parts_of(std::span<const payload> gradients,
                       std::span<const double> shares) const;
-  at::Tensor own(const at::Tensor& buffer) const { return own(buffer, first_); }
+  at::Tensor own(const at::Tensor& buffer) const {
+    return own(buffer, passes_.first);
+  }
   at::Tensor own(const at::Tensor& buffer, uint64_t first) const;
 
   models::element_range range_;
-  uint64_t first_ = 0;
-  models::lanes across_;
+  range_passes passes_;
   std::unique_ptr<models::optimizer> optimizer_;
 };
 

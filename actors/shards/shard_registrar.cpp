@@ -61,7 +61,7 @@ shard_registrar_actor::behavior_type shard_registrar_state::make_behavior() {
     [this](credit_atom, shard_id rank, transfer_id id, uint64_t received) {
       credit(rank, id, received);
     },
-    [this](state_atom, const shard_fetch_ptr& what) { return fetch(what); },
+    [this](state_atom, const shard_fetch_ptr& wish) { return fetch(wish); },
     [this](leave_atom, shard_id) { self_->send(parts_.lead, stop_atom_v); },
     [this](tick_atom) { ping(); },
     [this](stop_atom, const run_end& how) { stop(how); },
@@ -172,18 +172,18 @@ void shard_registrar_state::ready(shard_id rank) {
 
 // -- assembly of versions -----------------------------------------------------
 
-caf::result<void> shard_registrar_state::fetch(const shard_fetch_ptr& what) {
+caf::result<void> shard_registrar_state::fetch(const shard_fetch_ptr& fetch) {
   uint64_t bytes = 0;
   for (uint32_t k = 1; k <= ranges().size(); ++k)
-    bytes += bytes_of(*what, shard_id{k});
+    bytes += bytes_of(*fetch, shard_id{k});
   auto promise = self_->make_response_promise<void>();
-  fetches_.emplace(what->transfer, open_fetch{what, promise, bytes});
+  fetches_.emplace(fetch->transfer, open_fetch{fetch, promise, bytes});
   return promise;
 }
 
-uint64_t shard_registrar_state::bytes_of(const shard_fetch& what,
+uint64_t shard_registrar_state::bytes_of(const shard_fetch& fetch,
                                          shard_id rank) const {
-  return ranges()[rank.value - 1].count * what.width * what.numbers();
+  return ranges()[rank.value - 1].count * fetch.width * fetch.numbers();
 }
 
 // The pieces of one shard come in order, so that none is repeated and none is
@@ -206,7 +206,7 @@ void shard_registrar_state::put(shard_id rank, const chunk& piece) {
   }
   next += size;
   self_->send(from->handle, credit_atom_v, piece.transfer, next);
-  settle(found, size);
+  count_arrived(found, size);
 }
 
 void shard_registrar_state::note_written(shard_id rank, transfer_id id,
@@ -221,11 +221,11 @@ void shard_registrar_state::note_written(shard_id rank, transfer_id id,
     return lost(from->handle.address(), "its state is there already");
   if (!trouble.empty())
     return fail(found, trouble);
-  settle(found, bytes_of(what, rank));
+  count_arrived(found, bytes_of(what, rank));
 }
 
 // So many bytes more are there.
-void shard_registrar_state::settle(fetch_iterator open, uint64_t bytes) {
+void shard_registrar_state::count_arrived(fetch_iterator open, uint64_t bytes) {
   open->second.missing -= bytes;
   if (open->second.missing > 0)
     return;

@@ -86,12 +86,12 @@ private:
   void credit(shard_id rank, transfer_id id, uint64_t received);
   void ready(shard_id rank);
   void note_missing();
-  caf::result<void> fetch(const shard_fetch_ptr& what);
+  caf::result<void> fetch(const shard_fetch_ptr& fetch);
   shard* speaker(shard_id rank);
   void put(shard_id rank, const chunk& piece);
   void note_written(shard_id rank, transfer_id id, const std::string& trouble);
-  uint64_t bytes_of(const shard_fetch& what, shard_id rank) const;
-  void settle(fetch_iterator open, uint64_t bytes);
+  uint64_t bytes_of(const shard_fetch& fetch, shard_id rank) const;
+  void count_arrived(fetch_iterator open, uint64_t bytes);
   void fail(fetch_iterator open, const std::string& why);
   void copy(const shard_fetch& to, shard_id rank, const chunk& piece) const;
   static void copy(const shard_fetch& to, uint64_t index, uint64_t first,

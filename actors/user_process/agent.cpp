@@ -30,13 +30,13 @@ agent_actor::behavior_type agent_state::make_behavior() {
       process_.line->end(how);
       self_->quit();
     },
-    [this](ended_atom, version what, const payload& weights, bool applied) {
-      blocks_.give_last(what, weights, applied ? sent_ : 0);
+    [this](ended_atom, version number, const payload& weights, bool applied) {
+      blocks_.give_last(number, weights, applied ? sent_ : 0);
     },
-    [this](load_atom, const lease& what) { return load(what); },
+    [this](load_atom, const lease& work) { return load(work); },
     [this](frame_atom, uint32_t kind, uint64_t number,
            const std::string& body) {
-      take(static_cast<process_frame_kind>(kind), number, body);
+      handle_frame(static_cast<process_frame_kind>(kind), number, body);
     },
     [this](detach_atom, const caf::error& why) { lose(why); },
     [this](tick_atom) { check_time(); },
@@ -46,15 +46,15 @@ agent_actor::behavior_type agent_state::make_behavior() {
 // -- what the process is told -------------------------------------------------
 
 // The batch is with the process: an answer at once lets the worker go on.
-caf::result<loaded_batch> agent_state::load(const lease& what) try {
+caf::result<loaded_batch> agent_state::load(const lease& work) try {
   if (!paused_) {
-    numbers_ = std::max(numbers_ + 1, what.id.value);
+    numbers_ = std::max(numbers_ + 1, work.id.value);
     process_.line->send(process_frame_kind::lease, numbers_,
-                        external::lease_body(what, order_));
-    waiting_.push_back({what, numbers_});
+                        external::lease_body(work, order_));
+    waiting_.push_back({work, numbers_});
   }
   static const auto nothing = std::make_shared<const data::batch>();
-  return loaded_batch{what, nothing};
+  return loaded_batch{work, nothing};
 } catch (const std::exception& err) {
   return caf::make_error(errc::bad_data, one_line(err));
 }
@@ -72,7 +72,7 @@ caf::result<gradient_report> agent_state::begin(compute_task task) {
     waiting_.pop_front();
   }
   job_ = job{of, self_->make_response_promise<gradient_report>(),
-             gradients_.take(), run_clock{self_}};
+             gradients_.take_tensor(), run_clock{self_}};
   auto asks = job_->asks;
   if (lost_) {
     finish(lost_);
@@ -119,8 +119,8 @@ void agent_state::check_time() {
 
 // -- what it answers ----------------------------------------------------------
 
-void agent_state::take(process_frame_kind kind, uint64_t number,
-                       const std::string& body) {
+void agent_state::handle_frame(process_frame_kind kind, uint64_t number,
+                               const std::string& body) {
   switch (kind) {
   case process_frame_kind::gradient:
     return take_gradient(number, body);
@@ -137,7 +137,7 @@ void agent_state::take(process_frame_kind kind, uint64_t number,
 
 void agent_state::take_gradient(uint64_t from, const std::string& body) try {
   auto [samples, loss, others, metrics] = external::read_gradient(body, who());
-  if (!settle(from))
+  if (!release_blocks(from))
     return lose_over("sent a gradient that it was not asked for");
   if (!job_ || job_->of.number != from) { // It was cancelled meanwhile.
     for (auto number : others)
@@ -178,7 +178,7 @@ uint64_t agent_state::take_out(const std::vector<uint64_t>& numbers,
 
 void agent_state::give_back(uint64_t number) {
   auto found = std::ranges::find(waiting_, number, &told_lease::number);
-  if (settle(number)) {
+  if (release_blocks(number)) {
     if (job_ && job_->of.number == number)
       finish(without_gradient(*job_));
   } else if (found != waiting_.end()) {
@@ -187,7 +187,7 @@ void agent_state::give_back(uint64_t number) {
 }
 
 /// Ends the process's use of the blocks of this lease.
-bool agent_state::settle(uint64_t number) {
+bool agent_state::release_blocks(uint64_t number) {
   return unanswered_.erase(number) > 0;
 }
 

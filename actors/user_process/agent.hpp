@@ -56,16 +56,16 @@ private:
     run_clock since;
   };
 
-  caf::result<loaded_batch> load(const lease& what);
+  caf::result<loaded_batch> load(const lease& work);
   caf::result<gradient_report> begin(compute_task task);
   void cancel();
-  void take(external::process_frame_kind kind, uint64_t number,
-            const std::string& body);
+  void handle_frame(external::process_frame_kind kind, uint64_t number,
+                    const std::string& body);
   void take_gradient(uint64_t from, const std::string& body);
   uint64_t take_out(const std::vector<uint64_t>& numbers,
                     std::vector<lease_id>& also);
   void give_back(uint64_t number);
-  bool settle(uint64_t number);
+  bool release_blocks(uint64_t number);
   void withdraw_first();
   void pause();
   void resume();

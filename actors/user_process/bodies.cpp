@@ -5,14 +5,14 @@
 
 namespace troupe::external {
 
-std::string lease_body(const lease& what, data::epoch_order& order) {
+std::string lease_body(const lease& work, data::epoch_order& order) {
   auto indices =
-    order.lease_indices(what.epoch, what.first, what.count, what.part);
+    order.lease_indices(work.epoch, work.first, work.count, work.part);
   body_writer out;
-  out.put(what.epoch).put(what.part).put(static_cast<uint32_t>(indices.size()));
+  out.put(work.epoch).put(work.part).put(static_cast<uint32_t>(indices.size()));
   for (auto index : indices)
     out.put(static_cast<uint64_t>(index));
-  return out.take();
+  return out.take_bytes();
 }
 
 std::string weights_body(version computed_on, bool last_was_dropped,
@@ -23,7 +23,7 @@ std::string weights_body(version computed_on, bool last_was_dropped,
     .put(static_cast<uint8_t>(last_was_dropped))
     .put(weights)
     .put(gradient)
-    .take();
+    .take_bytes();
 }
 
 gradient_answer read_gradient(const std::string& body, const std::string& who) {

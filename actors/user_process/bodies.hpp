@@ -13,7 +13,7 @@
 namespace troupe::external {
 
 /// Of a lease: its epoch, its part, and its samples in their order.
-std::string lease_body(const lease& what, data::epoch_order& order);
+std::string lease_body(const lease& work, data::epoch_order& order);
 
 /// Of weights: their version, whether the last gradient was dropped, and where
 /// they and the next gradient are.

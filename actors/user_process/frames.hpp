@@ -84,7 +84,7 @@ public:
     return put(where.region).put(where.offset);
   }
 
-  std::string take() { return std::move(out_); }
+  std::string take_bytes() { return std::move(out_); }
 
 private:
   std::string out_;

@@ -133,7 +133,7 @@ std::string process_line::why_closed() const {
 
 void process_line::end(const run_end& how) {
   send(process_frame_kind::end, 0,
-       body_writer{}.put(how.status).put(how.line).take());
+       body_writer{}.put(how.status).put(how.line).take_bytes());
   std::lock_guard guard{mutex_};
   ended_ = true;
   line_.shutdown();

@@ -20,27 +20,27 @@ external_scorer_state::external_scorer_state(pointer self,
 external_scorer_actor::behavior_type external_scorer_state::make_behavior() {
   blocks_.welcome(process_.settings.training, process_.frozen);
   return {
-    [this](evaluate_atom, version what, const payload& weights,
-           bool of_average) { return begin(what, weights, of_average); },
-    [this](ended_atom, version what, const payload& weights, bool) {
-      blocks_.give_last(what, weights, 0);
+    [this](evaluate_atom, version number, const payload& weights,
+           bool of_average) { return begin(number, weights, of_average); },
+    [this](ended_atom, version number, const payload& weights, bool) {
+      blocks_.give_last(number, weights, 0);
     },
     [this](frame_atom, uint32_t kind, uint64_t number,
            const std::string& body) {
-      take(static_cast<process_frame_kind>(kind), number, body);
+      handle_frame(static_cast<process_frame_kind>(kind), number, body);
     },
     [this](detach_atom, const caf::error& why) { lose(why); },
     [this](tick_atom) { check_time(); },
   };
 }
 
-caf::result<score> external_scorer_state::begin(version what,
+caf::result<score> external_scorer_state::begin(version number,
                                                 const payload& weights,
                                                 bool of_average) {
   if (lost_)
     return lost_;
   auto asks = self_->make_response_promise<score>();
-  waiting_.push_back({what, weights, of_average, asks, run_clock{self_}});
+  waiting_.push_back({number, weights, of_average, asks, run_clock{self_}});
   if (!job_)
     begin_next();
   return asks;
@@ -61,11 +61,12 @@ void external_scorer_state::begin_next() {
                       body_writer{}
                         .put(where)
                         .put(static_cast<uint8_t>(job_->of_average))
-                        .take());
+                        .take_bytes());
 }
 
-void external_scorer_state::take(process_frame_kind kind, uint64_t number,
-                                 const std::string& body) {
+void external_scorer_state::handle_frame(process_frame_kind kind,
+                                         uint64_t number,
+                                         const std::string& body) {
   if (kind != process_frame_kind::scored)
     refuse_kind(kind);
   else if (!job_ || job_->what.value != number)

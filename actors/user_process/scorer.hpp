@@ -31,11 +31,11 @@ private:
     run_clock clock;
   };
 
-  caf::result<score> begin(version what, const payload& weights,
+  caf::result<score> begin(version number, const payload& weights,
                            bool of_average);
   void begin_next();
-  void take(external::process_frame_kind kind, uint64_t number,
-            const std::string& body);
+  void handle_frame(external::process_frame_kind kind, uint64_t number,
+                    const std::string& body);
   void take_score(const std::string& body);
   void finish(caf::expected<score> found);
   void check_time();

@@ -8,17 +8,17 @@ namespace troupe::external {
 
 namespace {
 
-void put_tensor(body_writer& to, const models::parameter_slot& what) {
-  to.put(what.name)
-    .put(static_cast<uint8_t>(what.kind))
-    .put(static_cast<uint8_t>(what.frozen))
-    .put(what.same_as)
-    .put(what.offset)
-    .put(static_cast<uint32_t>(what.shape.size()));
-  for (auto extent : what.shape)
+void put_tensor(body_writer& to, const models::parameter_slot& slot) {
+  to.put(slot.name)
+    .put(static_cast<uint8_t>(slot.kind))
+    .put(static_cast<uint8_t>(slot.frozen))
+    .put(slot.same_as)
+    .put(slot.offset)
+    .put(static_cast<uint32_t>(slot.shape.size()));
+  for (auto extent : slot.shape)
     to.put(static_cast<uint64_t>(extent));
-  if (what.kind == models::tensor_kind::constant)
-    to.put(what.dtype);
+  if (slot.kind == models::tensor_kind::constant)
+    to.put(slot.dtype);
 }
 
 } // namespace
@@ -41,7 +41,7 @@ void shared_blocks::welcome(const config::training_settings& training,
   uint64_t frozen_region = 0;
   if (frozen) {
     models::flat_pool pool{layout_.frozen_count(), layout_.dtype(), memory_};
-    frozen_ = pool.take();
+    frozen_ = pool.take_tensor();
     frozen_.copy_(to_tensor(frozen));
     frozen_region = place_of(bytes_of(frozen_)).region;
   }
@@ -55,7 +55,8 @@ void shared_blocks::welcome(const config::training_settings& training,
     .put(static_cast<uint32_t>(layout_.state_dict().size()));
   for (const auto& what : layout_.state_dict())
     put_tensor(out, what);
-  line_->send(process_frame_kind::welcome, external::frame_version, out.take());
+  line_->send(process_frame_kind::welcome, external::frame_version,
+              out.take_bytes());
 }
 
 // The server's own memory, where this host has it: its weights are used until
@@ -64,7 +65,7 @@ payload shared_blocks::mappable(const payload& weights) {
   auto bytes = weights.bytes();
   if (memory_->find_foreign(bytes.data(), bytes.size()))
     return weights;
-  auto copy = weights_.take();
+  auto copy = weights_.take_tensor();
   copy.copy_(to_tensor(weights));
   return to_payload(std::move(copy));
 }
@@ -76,18 +77,18 @@ block_place shared_blocks::place_of(std::span<const std::byte> block) {
   const auto& region = where->region;
   if (regions_.try_emplace(region->id, region).second)
     line_->send(process_frame_kind::memory, region->id,
-                body_writer{}.put(uint64_t{region->memory.size()}).take(),
+                body_writer{}.put(uint64_t{region->memory.size()}).take_bytes(),
                 region->file.get());
   return {region->id, where->offset};
 }
 
-void shared_blocks::give_last(version what, const payload& weights,
+void shared_blocks::give_last(version number, const payload& weights,
                               uint64_t applied) {
-  last_ = weights_.take();
+  last_ = weights_.take_tensor();
   last_.copy_(to_tensor(weights));
   auto where = place_of(bytes_of(last_));
-  line_->send(process_frame_kind::last, what.value,
-              body_writer{}.put(applied).put(where).take());
+  line_->send(process_frame_kind::last, number.value,
+              body_writer{}.put(applied).put(where).take_bytes());
 }
 
 void shared_blocks::forget_unused() {

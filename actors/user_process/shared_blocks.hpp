@@ -39,7 +39,7 @@ public:
   /// nobody else uses.
   /// @param applied The number of the lease whose gradient the process has sent
   /// last, if it is in these weights; else 0.
-  void give_last(version what, const payload& weights, uint64_t applied);
+  void give_last(version number, const payload& weights, uint64_t applied);
 
   /// Tells the process of regions that are no longer used.
   void forget_unused();

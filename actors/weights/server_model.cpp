@@ -183,7 +183,7 @@ server_model::server_model(const config::training_settings& settings,
   store_ = std::make_unique<models::weights_store>(
     own_range().count, layout_->dtype(), std::move(memory));
   auto groups = models::within(models::groups_of(*layout_, settings), range);
-  part_ = {settings, layout_->dtype(), range, groups, first_, with.across};
+  part_ = {settings, layout_->dtype(), range, groups, {first_, with.across}};
 }
 
 payload_shape server_model::shape() const {
@@ -315,14 +315,14 @@ state_request server_model::draft(snapshot& out,
 }
 
 at::Tensor server_model::make_whole() const {
-  auto out = wholes_->take();
+  auto out = wholes_->take_tensor();
   auto own = newest_flat();
   out.narrow(0, static_cast<int64_t>(first_), own.numel()).copy_(own);
   return out;
 }
 
 at::Tensor server_model::make_whole_average() const {
-  auto out = wholes_->take();
+  auto out = wholes_->take_tensor();
   auto own = part_.average_slot().front().flat;
   out.narrow(0, static_cast<int64_t>(first_), own.numel()).copy_(own);
   layout_->statistics_of(out).copy_(statistics_of(newest_flat()));

@@ -93,7 +93,7 @@ public:
   bool has_weights() const { return layout_ != nullptr; }
 
   /// Names what is not trained, for checkpoints and digests. Without it all is.
-  void keep_frozen(payload what) { frozen_ = std::move(what); }
+  void keep_frozen(payload tensor) { frozen_ = std::move(tensor); }
 
   /// The shape of a version, as the lead has it, and of the gradients that it
   /// takes. Empty without weights.

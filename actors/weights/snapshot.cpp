@@ -36,23 +36,24 @@ reader reader_of(const payload& flat) {
   };
 }
 
-reader weights_of(const snapshot& what) {
-  if (!what.drafts)
-    return reader_of(what.weights);
-  return [&what](const models::parameter_slot& part, const auto& to) {
-    const auto& file = what.drafts->model;
+reader weights_of(const snapshot& state) {
+  if (!state.drafts)
+    return reader_of(state.weights);
+  return [&state](const models::parameter_slot& part, const auto& to) {
+    const auto& file = state.drafts->model;
     file.read(file.position(part.name),
-              part.count * models::size_of(what.layout->dtype()), to);
+              part.count * models::size_of(state.layout->dtype()), to);
   };
 }
 
-reader reader_of(const snapshot& what, size_t slot) {
-  if (!what.drafts)
-    return reader_of(what.slots[slot].flat);
-  return [&what, slot](const models::parameter_slot& part, const auto& to) {
-    const auto& file = what.drafts->optimizer;
-    file.read(file.position(models::slot_key(what.slots[slot].name, part.name)),
-              part.count * models::size_of(what.layout->dtype()), to);
+reader reader_of(const snapshot& state, size_t slot) {
+  if (!state.drafts)
+    return reader_of(state.slots[slot].flat);
+  return [&state, slot](const models::parameter_slot& part, const auto& to) {
+    const auto& file = state.drafts->optimizer;
+    file.read(
+      file.position(models::slot_key(state.slots[slot].name, part.name)),
+      part.count * models::size_of(state.layout->dtype()), to);
   };
 }
 
@@ -130,12 +131,12 @@ models::named_tensor constant_of(const models::parameter_slot& part,
 // A version has seen as many batches as its number says, and a frozen layer
 // none.
 std::vector<models::named_tensor>
-state_dict_of(const snapshot& what, const int64_t& batches, bool all_names) {
+state_dict_of(const snapshot& state, const int64_t& batches, bool all_names) {
   static constexpr int64_t none = 0;
   std::vector<models::named_tensor> out;
-  if (!what.layout)
+  if (!state.layout)
     return out;
-  for (const auto& part : what.layout->state_dict())
+  for (const auto& part : state.layout->state_dict())
     if (!all_names && is_shared(part))
       continue;
     else if (part.kind == models::tensor_kind::counter)
@@ -143,36 +144,36 @@ state_dict_of(const snapshot& what, const int64_t& batches, bool all_names) {
         {part.name, "I64", part.shape,
          std::as_bytes(std::span{part.frozen ? &none : &batches, 1})});
     else if (part.kind == models::tensor_kind::constant)
-      out.push_back(constant_of(part, what.frozen));
+      out.push_back(constant_of(part, state.frozen));
     else
-      out.push_back(tensor_of(part, what.layout->dtype(),
-                              part.frozen ? what.frozen : what.weights,
+      out.push_back(tensor_of(part, state.layout->dtype(),
+                              part.frozen ? state.frozen : state.weights,
                               part.name));
   return out;
 }
 
-models::tensor_metadata other_names_of(const snapshot& what) {
+models::tensor_metadata other_names_of(const snapshot& state) {
   models::tensor_metadata out;
-  if (what.layout)
-    for (const auto& part : what.layout->state_dict())
+  if (state.layout)
+    for (const auto& part : state.layout->state_dict())
       if (is_shared(part))
         out.emplace(part.name, part.same_as);
   return out;
 }
 
-std::vector<models::named_tensor> slots_of(const snapshot& what) {
+std::vector<models::named_tensor> slots_of(const snapshot& state) {
   std::vector<models::named_tensor> out;
-  for (const auto& slot : what.slots)
-    for (const auto& part : what.layout->slots())
-      out.push_back(tensor_of(part, what.layout->dtype(), slot.flat,
+  for (const auto& slot : state.slots)
+    for (const auto& part : state.layout->slots())
+      out.push_back(tensor_of(part, state.layout->dtype(), slot.flat,
                               models::slot_key(slot.name, part.name)));
   return out;
 }
 
 // Parameters that lie side by side in the file are one part.
-state_request places_in(const snapshot& what) {
-  const auto& [model, optimizer] = *what.drafts;
-  const auto& layout = *what.layout;
+state_request places_in(const snapshot& state) {
+  const auto& [model, optimizer] = *state.drafts;
+  const auto& layout = *state.layout;
   auto width = models::size_of(layout.dtype());
   state_request out;
   out.weights.file = std::filesystem::absolute(model.path()).string();
@@ -186,7 +187,7 @@ state_request places_in(const snapshot& what) {
       parts.push_back(next);
   }
   out.slots.file = std::filesystem::absolute(optimizer.path()).string();
-  for (const auto& slot : what.slots) {
+  for (const auto& slot : state.slots) {
     auto key = models::slot_key(slot.name, layout.slots().front().name);
     out.slots.parts.push_back(
       {0, layout.parameter_count(), optimizer.position(key)});
@@ -195,46 +196,46 @@ state_request places_in(const snapshot& what) {
 }
 
 // As models::weights_sha256 has it.
-std::optional<std::string> weights_sha256(const snapshot& what) {
-  if (!what.layout)
+std::optional<std::string> weights_sha256(const snapshot& state) {
+  if (!state.layout)
     return std::nullopt;
   models::sha256 sum;
-  auto trained = weights_of(what);
-  auto frozen = reader_of(what.frozen);
-  for (const auto& part : what.layout->state_dict())
+  auto trained = weights_of(state);
+  auto frozen = reader_of(state.frozen);
+  for (const auto& part : state.layout->state_dict())
     if (part.kind == models::tensor_kind::parameter && part.same_as.empty())
       (part.frozen ? frozen
                    : trained)(part, [&](std::span<const std::byte> bytes) {
-        update_rounded(sum, bytes, what.layout->dtype());
+        update_rounded(sum, bytes, state.layout->dtype());
       });
   return models::to_hex(sum.finish());
 }
 
-std::optional<std::string> state_sha256(const snapshot& what) {
-  if (!what.layout)
+std::optional<std::string> state_sha256(const snapshot& state) {
+  if (!state.layout)
     return std::nullopt;
   models::sha256 sum;
   using kind = models::tensor_kind;
-  update(sum, *what.layout, kind::parameter, weights_of(what));
-  update(sum, *what.layout, kind::statistic, weights_of(what));
-  for (size_t slot = 0; slot < what.slots.size(); ++slot)
-    update(sum, *what.layout, kind::parameter, reader_of(what, slot));
-  if (what.frozen)
-    sum.update(what.frozen.bytes());
+  update(sum, *state.layout, kind::parameter, weights_of(state));
+  update(sum, *state.layout, kind::statistic, weights_of(state));
+  for (size_t slot = 0; slot < state.slots.size(); ++slot)
+    update(sum, *state.layout, kind::parameter, reader_of(state, slot));
+  if (state.frozen)
+    sum.update(state.frozen.bytes());
   return models::to_hex(sum.finish());
 }
 
-std::optional<std::string> not_finite_in(const snapshot& what) {
-  if (!what.layout)
+std::optional<std::string> not_finite_in(const snapshot& state) {
+  if (!state.layout)
     return std::nullopt;
-  const auto& layout = *what.layout;
+  const auto& layout = *state.layout;
   if (const auto* part =
-        culprit(layout.slots(), layout.dtype(), weights_of(what)))
+        culprit(layout.slots(), layout.dtype(), weights_of(state)))
     return part->name;
-  for (size_t slot = 0; slot < what.slots.size(); ++slot)
+  for (size_t slot = 0; slot < state.slots.size(); ++slot)
     if (const auto* part =
-          culprit(layout.slots(), layout.dtype(), reader_of(what, slot)))
-      return models::slot_key(what.slots[slot].name, part->name);
+          culprit(layout.slots(), layout.dtype(), reader_of(state, slot)))
+      return models::slot_key(state.slots[slot].name, part->name);
   return std::nullopt;
 }
 

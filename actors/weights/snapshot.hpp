@@ -46,30 +46,30 @@ models::named_tensor tensor_of(const models::parameter_slot& part,
 /// The weights as they are in a checkpoint: views of those that are in memory.
 /// @param batches Seen by the running statistics; must outlive the result.
 std::vector<models::named_tensor>
-state_dict_of(const snapshot& what, const int64_t& batches, bool all_names);
+state_dict_of(const snapshot& state, const int64_t& batches, bool all_names);
 
 /// The further names of tensors that have several.
-models::tensor_metadata other_names_of(const snapshot& what);
+models::tensor_metadata other_names_of(const snapshot& state);
 
 /// The slots as they are in a checkpoint: views of those that are in memory.
-std::vector<models::named_tensor> slots_of(const snapshot& what);
+std::vector<models::named_tensor> slots_of(const snapshot& state);
 
 /// Where shards write their parts of its drafts.
-state_request places_in(const snapshot& what);
+state_request places_in(const snapshot& state);
 
 /// Digest of the weights alone, as in summary.json
 /// (models/layout/flat_layout.hpp); nothing without tensors.
-std::optional<std::string> weights_sha256(const snapshot& what);
+std::optional<std::string> weights_sha256(const snapshot& state);
 
 /// Digest of the complete training state, as 64 hex digits: SHA-256 over the
 /// parameters, the running statistics, each slot of the optimiser and what is
 /// not trained, each in the order of the state dict and in its own type;
 /// nothing without tensors.
-std::optional<std::string> state_sha256(const snapshot& what);
+std::optional<std::string> state_sha256(const snapshot& state);
 
 /// The name of the first parameter, or slot of one, with a non-finite number;
 /// nothing when there is none. Running statistics may have some from the
 /// beginning (models/engine/statistics.hpp).
-std::optional<std::string> not_finite_in(const snapshot& what);
+std::optional<std::string> not_finite_in(const snapshot& state);
 
 } // namespace troupe

@@ -113,7 +113,7 @@ compute_actor::behavior_type compute_state::make_behavior() {
 }
 
 caf::result<gradient_report> compute_state::alone(compute_task task) {
-  auto gradient = gradients_.take();
+  auto gradient = gradients_.take_tensor();
   auto found = compute(task, gradient);
   task = {};
   if (found)
@@ -138,9 +138,9 @@ compute_state::compute(const compute_task& task,
     };
   if (task.early_gradients)
     about.ready = early_send_by(*task.early_gradients, to_payload(gradient));
-  auto found =
-    engine_.run(to_tensor(task.weights), task.batch->inputs,
-                task.batch->targets, gradient, task.cancel.get(), about);
+  about.cancel = task.cancel.get();
+  auto found = engine_.run(to_tensor(task.weights), task.batch->inputs,
+                           task.batch->targets, gradient, about);
   gradient_report report;
   report.cancelled = found.cancelled;
   report.statistics = kept_statistics(engine_.layout(), rule_, gradient);
@@ -180,22 +180,24 @@ caf::result<gradient_report> compute_state::share(compute_task task) {
   auto parts = models::cut_batch(task.batch->samples,
                                  static_cast<uint32_t>(others_.size() + 1));
   auto asks = self_->make_response_promise<gradient_report>();
-  shared_ = shared_batch{asks, run_clock{self_}, gradients_.take()};
+  shared_ = shared_batch{asks, run_clock{self_}, gradients_.take_tensor()};
   shared_->found.resize(parts.size(), gradient_report{});
   shared_->open = parts.size();
   for (size_t k = 1; k < parts.size(); ++k)
     self_
       ->request(others_[k - 1], caf::infinite, compute_atom_v,
                 task_for(task, parts[k]))
-      .then([this, k](gradient_report& found) { take(k, std::move(found)); },
-            [this, k](caf::error& why) { take(k, std::move(why)); });
+      .then([this,
+             k](gradient_report& found) { collect_part(k, std::move(found)); },
+            [this, k](caf::error& why) { collect_part(k, std::move(why)); });
   auto own = compute(task_for(task, parts.front()), shared_->gradient);
   task = {}; // As above.
-  take(0, std::move(own));
+  collect_part(0, std::move(own));
   return asks;
 }
 
-void compute_state::take(size_t part, caf::expected<gradient_report> found) {
+void compute_state::collect_part(size_t part,
+                                 caf::expected<gradient_report> found) {
   shared_->found[part] = std::move(found);
   if (--shared_->open > 0)
     return;
@@ -239,8 +241,8 @@ scorer_state::scorer_state(pointer self, const computing_parts& parts)
 
 scorer_actor::behavior_type scorer_state::make_behavior() {
   at::set_num_threads(threads_);
-  return {[this](evaluate_atom, version what, const payload& weights, bool) {
-    return evaluate(what, weights);
+  return {[this](evaluate_atom, version number, const payload& weights, bool) {
+    return evaluate(number, weights);
   }};
 }
 
@@ -261,9 +263,9 @@ models::batch_source batches_of(const data::dataset& test, uint64_t batch_size,
   };
 }
 
-score score_of(version what, const models::evaluation_result& found,
+score score_of(version number, const models::evaluation_result& found,
                double seconds) {
-  score out{what,
+  score out{number,
             {{config::native_metrics::accuracy, found.accuracy},
              {config::native_metrics::loss, found.loss}},
             found.samples,
@@ -274,13 +276,13 @@ score score_of(version what, const models::evaluation_result& found,
   return out;
 }
 
-caf::result<score> scorer_state::evaluate(version what,
+caf::result<score> scorer_state::evaluate(version number,
                                           const payload& weights) try {
   run_clock clock{self_};
   auto found = engine_.evaluate(
     to_tensor(weights), batches_of(*test_, batch_size_, training_.dtype));
   say_skipped(*test_);
-  auto out = score_of(what, found, clock.elapsed(self_));
+  auto out = score_of(number, found, clock.elapsed(self_));
   config::require_target(training_, out.metrics);
   return out;
 } catch (const std::exception& err) {
@@ -319,20 +321,20 @@ loader_state::loader_state(pointer self, const computing_parts& parts)
 
 loader_actor::behavior_type loader_state::make_behavior() {
   if (!has_thread_)
-    return {[this](load_atom, const lease& what) -> caf::result<loaded_batch> {
-      return load(what);
+    return {[this](load_atom, const lease& work) -> caf::result<loaded_batch> {
+      return load(work);
     }};
   at::set_num_threads(threads_); // For decoding.
-  return {[this](load_atom, const lease& what) {
-    return answer_inline(*self_, load(what));
+  return {[this](load_atom, const lease& work) {
+    return answer_inline(*self_, load(work));
   }};
 }
 
-caf::expected<loaded_batch> loader_state::load(const lease& what) try {
+caf::expected<loaded_batch> loader_state::load(const lease& work) try {
   auto indices =
-    order_.lease_indices(what.epoch, what.first, what.count, what.part);
-  loaded_batch out{what, std::make_shared<const data::batch>(train_->gather(
-                           indices, dtype_, what.epoch, memory_))};
+    order_.lease_indices(work.epoch, work.first, work.count, work.part);
+  loaded_batch out{work, std::make_shared<const data::batch>(train_->gather(
+                           indices, dtype_, work.epoch, memory_))};
   out.skipped = say_skipped(*train_);
   return out;
 } catch (const std::exception& err) {

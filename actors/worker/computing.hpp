@@ -58,7 +58,7 @@ payload kept_statistics(const models::flat_layout& layout,
                         config::buffers_rule rule, const at::Tensor& gradient);
 
 /// What an evaluator reports of a version.
-score score_of(version what, const models::evaluation_result& found,
+score score_of(version number, const models::evaluation_result& found,
                double seconds);
 
 /// All samples of a test set, in batches. Refers to the set.
@@ -94,7 +94,7 @@ private:
                                          const at::Tensor& gradient);
   caf::result<gradient_report> alone(compute_task task);
   caf::result<gradient_report> share(compute_task task);
-  void take(size_t part, caf::expected<gradient_report> found);
+  void collect_part(size_t part, caf::expected<gradient_report> found);
   caf::expected<gradient_report> add_up(shared_batch& done);
 
   pointer self_;
@@ -118,7 +118,7 @@ public:
   scorer_actor::behavior_type make_behavior();
 
 private:
-  caf::result<score> evaluate(version what, const payload& weights);
+  caf::result<score> evaluate(version number, const payload& weights);
 
   pointer self_;
   int threads_;
@@ -144,7 +144,7 @@ public:
   loader_actor::behavior_type make_behavior();
 
 private:
-  caf::expected<loaded_batch> load(const lease& what);
+  caf::expected<loaded_batch> load(const lease& work);
 
   pointer self_;
   bool has_thread_;

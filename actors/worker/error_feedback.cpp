@@ -123,7 +123,7 @@ fs::path error_feedback::file(version at, worker_id who) const {
   return folder() / models::checkpoint_name(at.value) / name_of(who);
 }
 
-void error_feedback::begin(incarnation server, version at, worker_id who) {
+void error_feedback::begin(life_number server, version at, worker_id who) {
   if (std::lock_guard guard{mutex_}; server_ == server)
     return;
   std::scoped_lock guard{files_, mutex_};
@@ -261,10 +261,10 @@ void forget_error_feedback(const error_feedback_store& of, version after) {
 }
 
 caf::result<void>
-write_error_feedback(const std::shared_ptr<error_feedback>& what, version at,
-                     const push_id& after) try {
-  if (what)
-    what->write(at, after);
+write_error_feedback(const std::shared_ptr<error_feedback>& feedback,
+                     version at, const push_id& after) try {
+  if (feedback)
+    feedback->write(at, after);
   return caf::unit;
 } catch (const run_error& err) {
   say("feedback     is not kept: " + std::string{err.what()});

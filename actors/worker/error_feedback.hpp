@@ -54,7 +54,7 @@ public:
   /// at that version, else from zero, and removes its files that do not belong
   /// to the history of that version. A second call for the same life does
   /// nothing.
-  void begin(incarnation server, version at, worker_id who);
+  void begin(life_number server, version at, worker_id who);
 
   /// Compresses a range of this gradient.
   void pack(size_t range, const push_id& id, const pack_function& f);
@@ -95,7 +95,7 @@ private:
   std::vector<kept_file> kept_; ///< Files of this run, by step.
   std::mutex mutex_;            ///< For everything else.
   std::vector<range> ranges_;
-  incarnation server_{0};
+  life_number server_{0};
 };
 
 /// Removes the saved error feedback of this run, of any worker, at versions
@@ -104,7 +104,7 @@ void forget_error_feedback(const error_feedback_store& of, version after);
 
 /// `write` as the answer of an actor; null: no error feedback.
 caf::result<void>
-write_error_feedback(const std::shared_ptr<error_feedback>& what, version at,
-                     const push_id& after);
+write_error_feedback(const std::shared_ptr<error_feedback>& feedback,
+                     version at, const push_id& after);
 
 } // namespace troupe

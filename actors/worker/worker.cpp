@@ -78,11 +78,10 @@ caf::result<void> worker_state::write(version at, sequence settled) {
 void worker_state::stop(const run_end& how) {
   if (std::exchange(stopped_, true))
     return;
-  push_id gradient;
   if (role_)
-    gradient = {role_->as.worker, role_->as.life, role_->last};
+    parts_.last.gradient = {role_->as.worker, role_->as.life, role_->last};
   detach();
-  hand_over_last(self_, parts_.last, parts_.session, how, gradient,
+  hand_over_last(self_, parts_.last, parts_.session, how,
                  [this](const run_end& told) { leave(told); });
 }
 
@@ -147,9 +146,9 @@ void worker_state::look_for_place(const caf::error& why) {
 
 // -- work ---------------------------------------------------------------------
 
-void worker_state::load(const lease& what) {
-  work_.push_back({what, nullptr});
-  self_->request(parts_.loader, caf::infinite, load_atom_v, what)
+void worker_state::load(const lease& work) {
+  work_.push_back({work, nullptr});
+  self_->request(parts_.loader, caf::infinite, load_atom_v, work)
     .then(in_this_role([this](const loaded_batch& loaded) {
             skipped_ += loaded.skipped;
             for (auto& next : work_)

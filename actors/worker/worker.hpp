@@ -73,7 +73,7 @@ private:
   void take_weights(const release_header& header, const payload& weights);
   void take_refusal(const caf::error& why);
   void look_for_place(const caf::error& why);
-  void load(const lease& what);
+  void load(const lease& work);
   void advance();
   void compute(assignment work);
   void push(const gradient_report& report, const running& done);

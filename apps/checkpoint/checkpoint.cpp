@@ -77,8 +77,8 @@ std::string time_of_file(const fs::path& path) {
   return text;
 }
 
-void say_row(const char* what, const std::string& text) {
-  std::printf("%-14s %s\n", what, text.c_str());
+void say_row(const char* title, const std::string& text) {
+  std::printf("%-14s %s\n", title, text.c_str());
 }
 
 uint64_t bytes_of(const proto::Manifest& manifest) {

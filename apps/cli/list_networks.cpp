@@ -2,6 +2,7 @@
 
 #include "models/networks/registry.hpp"
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
 
@@ -22,12 +23,12 @@ std::string image_text(const std::array<int64_t, 3>& image) {
          std::to_string(image[2]);
 }
 
-std::string network_row(const char* name, const char* parameters,
-                        const char* buffers, const char* keys,
-                        const char* input, const char* classes) {
+/// @param cells Name, parameters, buffers, keys, input, classes.
+std::string row_of(const std::array<std::string, 6>& cells) {
   char line[128];
-  std::snprintf(line, sizeof line, "%-16s %11s  %8s  %4s  %-10s %7s\n", name,
-                parameters, buffers, keys, input, classes);
+  std::snprintf(line, sizeof line, "%-16s %11s  %8s  %4s  %-10s %7s\n",
+                cells[0].c_str(), cells[1].c_str(), cells[2].c_str(),
+                cells[3].c_str(), cells[4].c_str(), cells[5].c_str());
   return line;
 }
 
@@ -35,13 +36,12 @@ std::string network_row(const char* name, const char* parameters,
 
 std::string list_networks() {
   auto out =
-    network_row("network", "parameters", "buffers", "keys", "input", "classes");
+    row_of({"network", "parameters", "buffers", "keys", "input", "classes"});
   for (const auto& each : models::network_registry()) {
     auto size = models::size_of(each);
-    out += network_row(
-      each.name.c_str(), grouped(size.parameters).c_str(),
-      grouped(size.buffers).c_str(), grouped(size.keys).c_str(),
-      image_text(each.input).c_str(), std::to_string(each.classes).c_str());
+    out += row_of({each.name, grouped(size.parameters), grouped(size.buffers),
+                   grouped(size.keys), image_text(each.input),
+                   std::to_string(each.classes)});
   }
   return out;
 }

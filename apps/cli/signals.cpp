@@ -98,7 +98,7 @@ bool signal_pump::take_signal() {
   if (read(signals_, &info, sizeof info) != sizeof info)
     return false;
   auto number = static_cast<int>(info.ssi_signo);
-  auto what = asked_.take(number, std::chrono::steady_clock::now());
+  auto what = asked_.interpret_signal(number, std::chrono::steady_clock::now());
   if (what == stop_requests::meaning::haste && number == SIGINT)
     std::_Exit(static_cast<int>(exit_status::interrupted));
   return true;

@@ -88,11 +88,11 @@ void say_part(const char* name, const data::dataset_source& part,
 }
 
 /// The samples, and the files that are damaged as a whole.
-data::source_pair read_all(const config::data_settings& what,
+data::source_pair read_all(const config::data_settings& settings,
                            data::damage_list& damage) {
-  const auto& entry = data::entry_of(what.dataset);
-  return entry.inspect ? entry.inspect(what, damage)
-                       : entry.load(what, 1, data::data_part::both);
+  const auto& entry = data::entry_of(settings.dataset);
+  return entry.inspect ? entry.inspect(settings, damage)
+                       : entry.load(settings, 1, data::data_part::both);
 }
 
 [[noreturn]] void refuse_damaged(const std::string& where, size_t files,
@@ -113,12 +113,12 @@ data::source_pair read_all(const config::data_settings& what,
 
 } // namespace
 
-bool check_data(const config::data_settings& what) {
-  std::printf("data set     %s in %s\n", what.dataset.c_str(),
-              what.data_dir.c_str());
+bool check_data(const config::data_settings& settings) {
+  std::printf("data set     %s in %s\n", settings.dataset.c_str(),
+              settings.data_dir.c_str());
   std::fflush(stdout);
   data::damage_list files;
-  auto source = read_all(what, files);
+  auto source = read_all(settings, files);
   std::printf("classes      %lld\n",
               static_cast<long long>(source.train.classes));
   for (size_t i = 0; i < std::min(most_listed, files.size()); ++i)
@@ -134,7 +134,7 @@ bool check_data(const config::data_settings& what) {
     without = without || !part->without.empty();
   }
   if (!files.empty() || damaged > 0)
-    refuse_damaged(what.data_dir, files.size(), damaged);
+    refuse_damaged(settings.data_dir, files.size(), damaged);
   std::puts(without ? "all samples can be read; only .jpg, .jpeg and .png are "
                       "taken for images"
                     : "all of it can be read");

@@ -92,10 +92,10 @@ const remote_set& remote_of(const std::string& name) {
                     config::join(known, ", "));
 }
 
-void fetch(const config::verb_call& what) {
+void fetch(const config::verb_call& call) {
   auto live = isatty(STDOUT_FILENO) != 0;
-  auto mirror = what.flags.has("mirror") ? what.flags.text("mirror") : "";
-  fetch_set(remote_of(what.operands.front()), what.flags.text("data-dir"),
+  auto mirror = call.flags.has("mirror") ? call.flags.text("mirror") : "";
+  fetch_set(remote_of(call.operands.front()), call.flags.text("data-dir"),
             mirror, [live](const std::string& line, bool short_lived) {
               if (!short_lived)
                 std::printf("%s%s\n", live ? "\r\033[K" : "", line.c_str());
@@ -106,12 +106,12 @@ void fetch(const config::verb_call& what) {
 }
 
 /// The folder for the parts.
-std::string folder_of_parts(const config::verb_call& what) {
-  if (what.flags.has("out"))
-    return what.flags.text("out");
+std::string folder_of_parts(const config::verb_call& call) {
+  if (call.flags.has("out"))
+    return call.flags.text("out");
   // Without a slash at the end.
-  auto from = (fs::path{what.operands.front()} / fs::path{}).parent_path();
-  return from.string() + "-in-" + what.flags.text("parts") + "-parts";
+  auto from = (fs::path{call.operands.front()} / fs::path{}).parent_path();
+  return from.string() + "-in-" + call.flags.text("parts") + "-parts";
 }
 
 bool has(const fs::path& folder, const std::string& name) {

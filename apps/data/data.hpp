@@ -20,13 +20,13 @@ std::string recognise(const std::filesystem::path& folder);
 
 /// Reads every sample and reports on stdout what there is, what is left out and
 /// what is damaged. Returns true. Throws `run_error` if something is damaged.
-bool check_data(const config::data_settings& what);
+bool check_data(const config::data_settings& settings);
 
 /// Splits the training samples of a set into folders OUT/part-0 to
 /// OUT/part-<N-1>, of the same format. Each class is divided evenly, and each
 /// folder gets all test samples. `out` appears complete or not at all. Throws
 /// `failure`.
-void split_data(const config::data_settings& what, uint32_t parts,
+void split_data(const config::data_settings& settings, uint32_t parts,
                 const std::filesystem::path& out);
 
 } // namespace troupe::app

@@ -102,11 +102,11 @@ int show_progress(void* of, curl_off_t total, curl_off_t now, curl_off_t,
 enum class outcome { done, broken, cannot_resume };
 
 /// Continues a download. `complaint` says why it is not complete.
-outcome go_on(const std::string& url, const fs::path& part, transfer& what,
+outcome go_on(const std::string& url, const fs::path& part, transfer& job,
               std::string& complaint) {
   auto file = open_file(part, "ab");
-  what.to = file.get();
-  what.begun = static_cast<curl_off_t>(size_of(part));
+  job.to = file.get();
+  job.begun = static_cast<curl_off_t>(size_of(part));
   std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> handle{
     curl_easy_init(), &curl_easy_cleanup};
   auto* curl = handle.get();
@@ -122,13 +122,13 @@ outcome go_on(const std::string& url, const fs::path& part, transfer& what,
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
   curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, 60L);
   curl_easy_setopt(curl, CURLOPT_MAXFILESIZE_LARGE, most_bytes);
-  curl_easy_setopt(curl, CURLOPT_RESUME_FROM_LARGE, what.begun);
+  curl_easy_setopt(curl, CURLOPT_RESUME_FROM_LARGE, job.begun);
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, text);
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &write_block);
-  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &what);
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &job);
   curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
   curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, &show_progress);
-  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &what);
+  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &job);
   auto code = curl_easy_perform(curl);
   close_written(std::move(file), part);
   complaint = *text != 0 ? text : curl_easy_strerror(code);
@@ -166,36 +166,36 @@ void download(const std::string& url, const fs::path& part,
   throw run_error(url + ": " + complaint);
 }
 
-void fetch_file(const remote_file& what, const fs::path& folder,
+void fetch_file(const remote_file& file, const fs::path& folder,
                 const std::string& mirror, const narrator& say) {
-  auto path = folder / what.name;
+  auto path = folder / file.name;
   std::error_code error;
-  if (fs::exists(path, error) && md5_of(path) == what.md5) {
-    say("there        " + what.name, false);
+  if (fs::exists(path, error) && md5_of(path) == file.md5) {
+    say("there        " + file.name, false);
     return;
   }
   if (size_of(path) > 0)
     throw usage_error(path.string() +
                       ": is there already, and is not the published file: move "
                       "it away, or name another folder");
-  auto url = mirror + (mirror.ends_with('/') ? "" : "/") + what.name;
+  auto url = mirror + (mirror.ends_with('/') ? "" : "/") + file.name;
   auto part = fs::path{path.string() + ".part"};
   auto begun = size_of(part) > 0;
-  if (!begun || md5_of(part) != what.md5)
-    download(url, part, what.name, say);
-  if (begun && md5_of(part) != what.md5) {
+  if (!begun || md5_of(part) != file.md5)
+    download(url, part, file.name, say);
+  if (begun && md5_of(part) != file.md5) {
     fs::remove(part, error); // It is a part of another file.
-    download(url, part, what.name, say);
+    download(url, part, file.name, say);
   }
-  if (auto found = md5_of(part); found != what.md5) {
+  if (auto found = md5_of(part); found != file.md5) {
     fs::remove(part, error);
     throw run_error(url + ": is not the published file: its MD5 is " + found +
-                    ", not " + what.md5);
+                    ", not " + file.md5);
   }
   fs::rename(part, path, error);
   if (error)
     throw run_error(path.string() + ": cannot be written: " + error.message());
-  say("fetched      " + what.name + "  " + std::to_string(size_of(path)) +
+  say("fetched      " + file.name + "  " + std::to_string(size_of(path)) +
         " bytes",
       false);
 }
@@ -298,19 +298,19 @@ const std::vector<remote_set>& remote_sets() {
   return all;
 }
 
-void fetch_set(const remote_set& what, const fs::path& folder,
+void fetch_set(const remote_set& set, const fs::path& folder,
                const std::string& mirror, const narrator& say) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error)
     throw run_error(folder.string() + ": cannot be made: " + error.message());
-  for (const auto& each : what.files)
-    fetch_file(each, folder, mirror.empty() ? what.mirror : mirror, say);
-  if (what.members.empty() || has_all(folder, what.members))
+  for (const auto& each : set.files)
+    fetch_file(each, folder, mirror.empty() ? set.mirror : mirror, say);
+  if (set.members.empty() || has_all(folder, set.members))
     return;
-  for (const auto& each : what.files)
-    unpack(folder / each.name, what.members);
-  say("unpacked     " + std::to_string(what.members.size()) + " files", false);
+  for (const auto& each : set.files)
+    unpack(folder / each.name, set.members);
+  say("unpacked     " + std::to_string(set.members.size()) + " files", false);
 }
 
 } // namespace troupe::app

@@ -39,7 +39,7 @@ using narrator = std::function<void(const std::string& line, bool short_lived)>;
 /// all.
 /// @param mirror Empty: that of the set.
 /// @throws run_error naming the URL or file and what is wrong.
-void fetch_set(const remote_set& what, const std::filesystem::path& folder,
+void fetch_set(const remote_set& set, const std::filesystem::path& folder,
                const std::string& mirror, const narrator& say);
 
 } // namespace troupe::app

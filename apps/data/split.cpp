@@ -94,7 +94,7 @@ struct assignment {
 /// Distributes the samples: those of each class in turn, so that all parts have
 /// all classes. Each class begins with another part, which keeps the parts
 /// equal in size.
-assignment assign(const config::data_settings& what,
+assignment assign(const config::data_settings& settings,
                   const data::dataset_source& from, uint32_t parts) {
   std::vector<uint64_t> seen(static_cast<size_t>(from.classes));
   assignment out{parts, {}};
@@ -105,7 +105,7 @@ assignment assign(const config::data_settings& what,
   }
   for (size_t label = 0; label < seen.size(); ++label)
     if (seen[label] > 0 && seen[label] < parts)
-      throw run_error(what.data_dir + ": class " + std::to_string(label) +
+      throw run_error(settings.data_dir + ": class " + std::to_string(label) +
                       " has " + std::to_string(seen[label]) +
                       " samples for training, which cannot be cut into " +
                       std::to_string(parts) + " parts");
@@ -137,21 +137,21 @@ std::vector<uint8_t> idx_header(uint32_t count,
   return out;
 }
 
-void write_record_file(const record_file& what,
+void write_record_file(const record_file& file,
                        const std::vector<uint32_t>& parts, uint32_t mine,
                        const fs::path& folder) {
   make_folder(folder);
-  models::output_file to{folder / what.name};
-  if (what.idx)
+  models::output_file to{folder / file.name};
+  if (file.idx)
     write_bytes(
       to, idx_header(static_cast<uint32_t>(std::ranges::count(parts, mine)),
-                     what.extents));
+                     file.extents));
   uint64_t i = 0;
   std::vector<uint8_t> body;
-  for (const auto& piece : what.pieces)
-    for (size_t at = 0; at < piece.size(); at += what.record, ++i)
+  for (const auto& piece : file.pieces)
+    for (size_t at = 0; at < piece.size(); at += file.record, ++i)
       if (parts[i] == mine) {
-        auto record = std::span{piece}.subspan(at, what.record);
+        auto record = std::span{piece}.subspan(at, file.record);
         body.insert(body.end(), record.begin(), record.end());
       }
   write_bytes(to, body);
@@ -174,15 +174,15 @@ fs::path idx_file(const fs::path& dir, const std::string& stem,
                    dir / "raw" / (stem + "-" + kind + ".gz")});
 }
 
-void split_idx(const config::data_settings& what, const assignment& whose,
+void split_idx(const config::data_settings& settings, const assignment& whose,
                const draft& to) {
-  auto emnist = what.dataset.starts_with("emnist-");
-  auto train = emnist ? what.dataset + "-train" : "train";
-  auto test = emnist ? what.dataset + "-test" : "t10k";
+  auto emnist = settings.dataset.starts_with("emnist-");
+  auto train = emnist ? settings.dataset + "-train" : "train";
+  auto test = emnist ? settings.dataset + "-test" : "t10k";
   auto images = data::read_idx_images(
-    idx_file(what.data_dir, train + "-images", "idx3-ubyte"));
+    idx_file(settings.data_dir, train + "-images", "idx3-ubyte"));
   auto labels = data::read_idx_labels(
-    idx_file(what.data_dir, train + "-labels", "idx1-ubyte"), 256);
+    idx_file(settings.data_dir, train + "-labels", "idx1-ubyte"), 256);
   const std::vector<record_file> files{
     {train + "-images-idx3-ubyte",
      size_t{images.rows} * images.columns,
@@ -195,18 +195,18 @@ void split_idx(const config::data_settings& what, const assignment& whose,
       write_record_file(each, whose.of_sample, i, to.part(i));
     for (const auto* kind : {"-images", "-labels"}) {
       auto file =
-        idx_file(what.data_dir, test + kind,
+        idx_file(settings.data_dir, test + kind,
                  kind == std::string{"-images"} ? "idx3-ubyte" : "idx1-ubyte");
       link_or_copy(file, to.part(i) / file.filename());
     }
   }
 }
 
-void split_cifar(const config::data_settings& what, const assignment& whose,
+void split_cifar(const config::data_settings& settings, const assignment& whose,
                  const draft& to) {
-  auto tens = what.dataset == "cifar10";
+  auto tens = settings.dataset == "cifar10";
   auto below = tens ? "cifar-10-batches-bin" : "cifar-100-binary";
-  fs::path dir{what.data_dir};
+  fs::path dir{settings.data_dir};
   auto find = [&](const std::string& name) {
     return found_in({dir / name, dir / below / name});
   };
@@ -232,9 +232,9 @@ void split_cifar(const config::data_settings& what, const assignment& whose,
 
 // -- images in folders and archives -------------------------------------------
 
-void split_folder(const config::data_settings& what, const assignment& whose,
-                  const draft& to) {
-  fs::path dir{what.data_dir};
+void split_folder(const config::data_settings& settings,
+                  const assignment& whose, const draft& to) {
+  fs::path dir{settings.data_dir};
   auto train = data::index_folder(dir / "train");
   auto test_folder = data::find_test_folder(dir);
   auto test = data::index_folder(test_folder, train.classes);
@@ -248,10 +248,10 @@ void split_folder(const config::data_settings& what, const assignment& whose,
       link_or_copy(each.file, to.part(i) / each.file.lexically_relative(dir));
 }
 
-void split_tar(const config::data_settings& what, const assignment& whose,
+void split_tar(const config::data_settings& settings, const assignment& whose,
                const draft& to) {
-  auto files =
-    data::find_shards(config::parse_tar_shards(what.dataset), what.data_dir);
+  auto files = data::find_shards(config::parse_tar_shards(settings.dataset),
+                                 settings.data_dir);
   std::vector<std::unique_ptr<models::output_file>> out;
   for (uint32_t i = 0; i < whose.parts; ++i) {
     make_folder(to.part(i));
@@ -282,23 +282,24 @@ void split_tar(const config::data_settings& what, const assignment& whose,
 
 } // namespace
 
-void split_data(const config::data_settings& what, uint32_t parts,
+void split_data(const config::data_settings& settings, uint32_t parts,
                 const fs::path& out) {
-  if (!config::reads_files(what.dataset))
-    throw usage_error("--dataset " + what.dataset + " has no files to split");
+  if (!config::reads_files(settings.dataset))
+    throw usage_error("--dataset " + settings.dataset +
+                      " has no files to split");
   // All samples are checked before anything is written.
   auto source =
-    data::entry_of(what.dataset).load(what, 1, data::data_part::both);
-  auto whose = assign(what, source.train, parts);
+    data::entry_of(settings.dataset).load(settings, 1, data::data_part::both);
+  auto whose = assign(settings, source.train, parts);
   draft to{out};
-  if (what.dataset == "folder")
-    split_folder(what, whose, to);
-  else if (config::is_tar_shards(what.dataset))
-    split_tar(what, whose, to);
-  else if (what.dataset.starts_with("cifar"))
-    split_cifar(what, whose, to);
+  if (settings.dataset == "folder")
+    split_folder(settings, whose, to);
+  else if (config::is_tar_shards(settings.dataset))
+    split_tar(settings, whose, to);
+  else if (settings.dataset.starts_with("cifar"))
+    split_cifar(settings, whose, to);
   else
-    split_idx(what, whose, to);
+    split_idx(settings, whose, to);
   to.finish();
 }
 

@@ -125,12 +125,10 @@ private:
 };
 
 /// Nothing when it was interrupted.
-std::optional<score> score_weights(models::compute_engine& engine,
-                                   const config::settings& settings,
-                                   const data::dataset& test,
-                                   const payload& weights, version of,
-                                   const std::function<bool()>& interrupted) {
-  wall_clock clock;
+std::optional<models::evaluation_result>
+score_weights(models::compute_engine& engine, const config::settings& settings,
+              const data::dataset& test, const payload& weights,
+              const std::function<bool()>& interrupted) {
   auto batches = batches_of(test, settings.evaluation.eval_batch_size,
                             settings.training.dtype);
   progress_line progress{test.size()};
@@ -146,51 +144,54 @@ std::optional<score> score_weights(models::compute_engine& engine,
   auto found = engine.evaluate(to_tensor(weights), next, &cancel);
   if (found.cancelled || cancel)
     return std::nullopt;
-  return score_of(of, found, clock.elapsed());
+  return found;
 }
 
 std::optional<score> score_subject(const config::settings& settings,
                                    const data::dataset& test,
-                                   const subject& what,
+                                   const subject& candidate,
                                    const std::function<bool()>& interrupted) {
   at::set_num_threads(threads_share(settings));
   models::compute_engine engine{settings.training, test.classes(),
-                                to_tensor(what.frozen)};
-  auto of = [&](const payload& weights) {
-    return score_weights(engine, settings, test, weights, version{what.step},
-                         interrupted);
+                                to_tensor(candidate.frozen)};
+  auto of = [&](const payload& weights) -> std::optional<score> {
+    wall_clock clock;
+    auto found = score_weights(engine, settings, test, weights, interrupted);
+    if (!found)
+      return std::nullopt;
+    return score_of(version{candidate.step}, *found, clock.elapsed());
   };
-  auto found = of(what.weights);
-  if (!found || !what.average)
+  auto found = of(candidate.weights);
+  if (!found || !candidate.average)
     return found;
-  auto of_average = of(what.average);
+  auto of_average = of(candidate.average);
   if (!of_average)
     return std::nullopt;
   return with_average(*found, *of_average);
 }
 
 void write_metrics(const fs::path& folder, const config::settings& settings,
-                   const std::string& dataset, const subject& what,
+                   const std::string& dataset, const subject& candidate,
                    const score& found) {
   using recording::metrics_log;
   metrics_log log{folder / "metrics.jsonl", metrics_log::mode::fresh};
-  log.started({what.step, 0, what.run_id, settings.training.network, dataset,
-               settings.policy.name, 0, 1, settings.training.seed});
+  log.started({candidate.step, 0, candidate.run_id, settings.training.network,
+               dataset, settings.policy.name, 0, 1, settings.training.seed});
   log.evaluation(record_of(found, found.seconds));
-  log.finished(what.step, found.seconds, "completed");
+  log.finished(candidate.step, found.seconds, "completed");
 }
 
 recording::summary summary_of(const config::settings& settings,
                               const models::flat_layout& layout,
-                              const subject& what, const score& found) {
+                              const subject& candidate, const score& found) {
   recording::summary out;
   out.status = "completed";
   out.policy = settings.policy.name;
-  out.steps = what.step;
+  out.steps = candidate.step;
   out.wall_seconds = found.seconds;
   out.final_metrics = found.metrics;
   out.weights_sha256 = models::weights_sha256(
-    {to_tensor(what.weights), to_tensor(what.frozen)}, layout);
+    {to_tensor(candidate.weights), to_tensor(candidate.frozen)}, layout);
   out.seed = settings.training.seed;
   out.sharding = config::print(settings.data.sharding);
   out.troupe_version = config::version();

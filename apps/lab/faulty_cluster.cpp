@@ -366,7 +366,7 @@ private:
   std::shared_ptr<invariant_checker> watch_;
   std::shared_ptr<network> lines_ = std::make_shared<network>();
   std::optional<server_life> server_; ///< Empty while it is down.
-  incarnation life_{0};
+  life_number life_{0};
   std::filesystem::path directory_;
   std::map<worker_id, process_ptr> processes_;
   caf::strong_actor_ptr fault_injector_;

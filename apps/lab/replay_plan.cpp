@@ -129,7 +129,7 @@ plan_replay(const config::invocation& call,
   out->config = std::move(settings.all);
   out->checkpoint = find_start(begin, path, settings.resume);
   out->run_id = begin.run_id();
-  out->life = incarnation{begin.life()};
+  out->life = life_number{begin.life()};
   out->rules = std::max(policies::first_rules, begin.rules());
   if (out->rules > policies::newest_rules)
     throw run_error(path.string() +

@@ -20,7 +20,7 @@ struct replay_plan {
   std::filesystem::path folder; ///< The event log's folder.
   std::shared_ptr<const models::loaded_checkpoint> checkpoint; ///< Or null.
   std::string run_id;
-  incarnation life{1};
+  life_number life{1};
   uint32_t rules = policies::first_rules; ///< Of decision.
   int threads = 1;    ///< Intra-op threads of the run's workers.
   bool strict = true; ///< Gradients must be bit-equal.

@@ -26,7 +26,7 @@ constexpr size_t with_faults = 64;
 /// Handles all messages that are ready, then those of the next timer. False
 /// when nothing is left.
 bool go_on(virtual_time& time, size_t messages) {
-  return time.settle(messages) == messages || time.jump();
+  return time.run_until_idle(messages) == messages || time.jump();
 }
 
 run_end broken(const config::resolved& config, const std::string& how) {

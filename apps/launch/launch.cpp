@@ -89,8 +89,8 @@ public:
     signalfd_siginfo one{};
     while (read(file_.get(), &one, sizeof one) == sizeof one)
       if (one.ssi_signo != SIGCHLD)
-        out.push_back(
-          asked_.take(static_cast<int>(one.ssi_signo), clock::now()));
+        out.push_back(asked_.interpret_signal(static_cast<int>(one.ssi_signo),
+                                              clock::now()));
     return out;
   }
 
@@ -317,8 +317,8 @@ private:
       all_.front().process->signal(SIGTERM);
   }
 
-  void stop(stop_requests::meaning what) {
-    if (what == stop_requests::meaning::haste) {
+  void stop(stop_requests::meaning request) {
+    if (request == stop_requests::meaning::haste) {
       for (auto& one : all_)
         if (!one.done)
           one.process->signal(SIGKILL);

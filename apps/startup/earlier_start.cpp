@@ -17,9 +17,10 @@ namespace fs = std::filesystem;
 /// An upper limit for the size of a configuration that Troupe wrote.
 constexpr uint64_t longest_ini = 1 << 20;
 
-config::earlier_run run_of(const fs::path& at, const proto::Manifest& what) {
+config::earlier_run run_of(const fs::path& at,
+                           const proto::Manifest& manifest) {
   auto above = fs::absolute(at).lexically_normal().parent_path();
-  return {at.string(), what.config_ini(), true, above.parent_path()};
+  return {at.string(), manifest.config_ini(), true, above.parent_path()};
 }
 
 /// A run that left no checkpoint is started again, with the settings in its

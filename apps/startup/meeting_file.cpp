@@ -37,8 +37,9 @@ struct flock whole_file(short kind) {
   return out;
 }
 
-run_error trouble(const std::filesystem::path& path, const std::string& what) {
-  return run_error("--init-method file://" + path.string() + ": " + what);
+run_error trouble(const std::filesystem::path& path,
+                  const std::string& reason) {
+  return run_error("--init-method file://" + path.string() + ": " + reason);
 }
 
 /// The first line of the file, so that a file of something else is known.
@@ -129,14 +130,14 @@ std::unique_ptr<meeting_file> meet_by_file(config::resolved& all) {
   auto path = config::find_meeting_file(cluster);
   if (!path || all.values.what == config::role::simulate)
     return nullptr;
-  auto take = [&](const char* id, const std::string& value) {
-    all.take(
+  auto set_value = [&](const char* id, const std::string& value) {
+    all.set_value(
       {&config::key_of(id), value, all.origin_of("cluster.init-method")});
   };
   auto knows = this_life().has_value();
   if (is_rank_0(all.values)) {
     if (!knows)
-      take("cluster.port", std::to_string(find_free_port(cluster.host)));
+      set_value("cluster.port", std::to_string(find_free_port(cluster.host)));
     return std::make_unique<meeting_file>(
       *path, config::address{cluster.host, cluster.port});
   }
@@ -154,8 +155,8 @@ std::unique_ptr<meeting_file> meet_by_file(config::resolved& all) {
                            config::print(cluster.connect_timeout) +
                            " s: does it run, and do all nodes share this "
                            "folder?");
-  take("cluster.host", found->host);
-  take("cluster.port", std::to_string(found->port));
+  set_value("cluster.host", found->host);
+  set_value("cluster.port", std::to_string(found->port));
   config::validate(all);
   return nullptr;
 }

@@ -107,7 +107,7 @@ lock_run(const std::filesystem::path& folder) {
   constexpr double for_others = 2; // s
   auto next = this_life();
   if (!next || next->rank > 0)
-    return config::run_lock::take(folder);
+    return config::run_lock::acquire(folder);
   auto check = [&](const config::run_lock& lock) {
     if (next->has_led && !lock.was_ours())
       throw run_error("train-dir " + folder.string() +
@@ -116,7 +116,7 @@ lock_run(const std::filesystem::path& folder) {
     if (!next->has_led && !lock.warning().empty())
       throw not_here(*next, lock.warning());
   };
-  return config::run_lock::take(folder, for_others, check);
+  return config::run_lock::acquire(folder, for_others, check);
 }
 
 // A life may have been begun since, whose lead did not come far.

@@ -14,7 +14,8 @@ sigset_t stop_signals() {
   return out;
 }
 
-stop_requests::meaning stop_requests::take(int signal, time_point now) {
+stop_requests::meaning stop_requests::interpret_signal(int signal,
+                                                       time_point now) {
   constexpr auto of_a_person = std::chrono::milliseconds(100);
   if (!first_) {
     first_ = now;

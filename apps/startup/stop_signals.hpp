@@ -25,7 +25,7 @@ public:
 
   /// What the signal means. Only SIGINT and SIGTERM can be haste, and only some
   /// time after the first signal of all.
-  meaning take(int signal, time_point now);
+  meaning interpret_signal(int signal, time_point now);
 
   bool any() const { return first_.has_value(); }
 

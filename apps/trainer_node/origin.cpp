@@ -134,9 +134,9 @@ void keep_network(const origin& from, const config::input_file& given,
   parts.description.settings = config::shared_settings(parts.settings);
 }
 
-bool is_of_this_life(const config::change& what,
+bool is_of_this_life(const config::change& change,
                      const parameter_server_parts& parts) {
-  return what.life == parts.life().value;
+  return change.life == parts.life().value;
 }
 
 /// The run is what its newest checkpoint says. So that one gets the settings
@@ -185,7 +185,7 @@ origin find_origin(const config::settings& settings, const speech& say,
   } else {
     out.run_id = new_run_id(settings);
   }
-  out.life = incarnation{before + 1};
+  out.life = life_number{before + 1};
   return out;
 }
 

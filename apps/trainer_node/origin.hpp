@@ -29,7 +29,7 @@ struct origin {
   config::run_directory directory;
   std::shared_ptr<const models::loaded_checkpoint> checkpoint; ///< Or null.
   std::string run_id;
-  incarnation life{1};
+  life_number life{1};
   models::life_claim_ptr claim = nullptr;  ///< Once the life has begun.
   uint32_t rules = policies::newest_rules; ///< Of decision, in this life.
   /// What a replay knows of settings that were changed; nothing: a checkpoint

@@ -17,9 +17,9 @@ namespace {
 void require_loop_fits(const config::settings& settings) {
   if (!remote::registered_training())
     return;
-  auto refuse = [](const std::string& what) {
+  auto refuse = [](const std::string& text) {
     throw usage_error("this program trains with a loop of its own, which " +
-                      what);
+                      text);
   };
   if (settings.parallel.mode != config::parallel_mode::remote_forward)
     refuse("needs --mode remote-forward");

@@ -66,11 +66,11 @@ int64_t usual_classes(const std::string& network) {
   return config::is_file(network) ? 0 : models::network_named(network).classes;
 }
 
-config::data_size size_of(const data::dataset_survey& what) {
-  auto [channels, height, width] = what.shape;
-  return {what.classes,  what.train,
-          what.test,     static_cast<uint64_t>(channels * height * width),
-          what.resident, what.without.text()};
+config::data_size size_of(const data::dataset_survey& survey) {
+  auto [channels, height, width] = survey.shape;
+  return {survey.classes,  survey.train,
+          survey.test,     static_cast<uint64_t>(channels * height * width),
+          survey.resident, survey.without.text()};
 }
 
 /// What a pass sends to a server, or gets from it.

@@ -21,9 +21,9 @@ figure beside_star(const std::string& name, double peers, double star) {
 
 /// Under `sync`.
 /// @param name Of the figure, behind "parallel/peers/".
-void compare_peers(const std::string& name, const workload& what,
+void compare_peers(const std::string& name, const workload& job,
                    const setting& how, report& out) {
-  contenders ours{how, what};
+  contenders ours{how, job};
   std::vector<measured_run> runs{{"peers",
                                   [&] {
                                     return ours.as_peers("sync");
@@ -36,7 +36,7 @@ void compare_peers(const std::string& name, const workload& what,
     ways.clear();
   for (const auto& way : ways)
     runs.push_back({std::string{"ddp"} + way.suffix, [&] {
-                      return rate_of_peer("ddp", way.before, how, what, ours);
+                      return rate_of_peer("ddp", way.before, how, job, ours);
                     }});
   auto rates = alternate(name, runs, how.quick ? 1 : 5, out);
   out.add(beside_star("peers/" + name, rates[0], rates[1]));

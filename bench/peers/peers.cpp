@@ -20,18 +20,18 @@ namespace troupe::bench {
 using words = std::vector<std::string>;
 
 double rate_of_peer(const std::string& mode, const words& before,
-                    const setting& how, const workload& what,
+                    const setting& how, const workload& job,
                     const contenders& ours) {
   app::scratch_folder scratch;
   auto out = scratch.path() / "rate";
   auto command = before;
   for (const auto& word :
        {how.python.string(), std::string{"-W"}, std::string{"ignore"},
-        std::string{TROUPE_BENCH_PEERS}, mode, what.name,
+        std::string{TROUPE_BENCH_PEERS}, mode, job.name,
         std::to_string(ours.batch_size()),
         // A quarter comes before those that are timed.
         std::to_string(ours.gradients_of_each() * 4 / 5), out.string(),
-        std::to_string(what.workers)})
+        std::to_string(job.workers)})
     command.push_back(word);
   run_child(command);
   return number_in(out);
@@ -94,8 +94,8 @@ constexpr peer peers[] = {
   {"ddp", "sync", "DistributedDataParallel (gloo)"},
 };
 
-void compare_with_peers(const workload& what, const setting& how, report& out) {
-  contenders ours{how, what};
+void compare_with_peers(const workload& job, const setting& how, report& out) {
+  contenders ours{how, job};
   auto ways = peer_variants();
   std::vector<measured_run> runs{{"async",
                                   [&] {
@@ -107,15 +107,15 @@ void compare_with_peers(const workload& what, const setting& how, report& out) {
   for (const auto& way : ways)
     for (const auto& one : peers)
       runs.push_back({one.mode + std::string{way.suffix}, [&] {
-                        return rate_of_peer(one.mode, way.before, how, what,
+                        return rate_of_peer(one.mode, way.before, how, job,
                                             ours);
                       }});
-  auto rates = alternate(what.name, runs, how.quick ? 1 : 5, out);
+  auto rates = alternate(job.name, runs, how.quick ? 1 : 5, out);
   auto theirs = rates.begin() + 2;
   for (const auto& way : ways)
     for (const auto& one : peers)
       out.add(compare(
-        "peers/" + what.name + "/" + one.policy + "/" + one.mode + way.suffix,
+        "peers/" + job.name + "/" + one.policy + "/" + one.mode + way.suffix,
         rates[one.policy == std::string{"async"} ? 0 : 1], "1/s",
         std::string{one.shown} + way.shown, *theirs++, better::higher));
 }

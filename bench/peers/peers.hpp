@@ -26,7 +26,7 @@ std::vector<peer_variant> peer_variants();
 /// @param ours What it is compared with: as many gradients of as many samples.
 double rate_of_peer(const std::string& mode,
                     const std::vector<std::string>& before, const setting& how,
-                    const workload& what, const contenders& ours);
+                    const workload& job, const contenders& ours);
 
 /// The heading of figures that need a Python. Returns whether there is one;
 /// says so if not.

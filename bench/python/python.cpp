@@ -42,9 +42,9 @@ double loops(const setting& how, const words& arguments) {
   return number_in(out);
 }
 
-double seconds_to_import(const setting& how, const std::string& what) {
+double seconds_to_import(const setting& how, const std::string& module) {
   auto command = with_package(how);
-  for (const auto& word : {how.python.string(), std::string{"-c"}, what})
+  for (const auto& word : {how.python.string(), std::string{"-c"}, module})
     command.push_back(word);
   return run_child(command).time.seconds;
 }

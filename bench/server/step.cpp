@@ -31,11 +31,11 @@ constexpr model_size workloads[] = {{"lenet", 431'080, 200},
 
 /// A server's memory, as it is in a run: versions, slots, pushed gradients.
 struct ours {
-  ours(const model_size& what, const char* optimizer_name)
+  ours(const model_size& model, const char* optimizer_name)
     : layout(
-        models::flat_layout::from({{"x", {static_cast<int64_t>(what.count)}}},
+        models::flat_layout::from({{"x", {static_cast<int64_t>(model.count)}}},
                                   config::scalar_type::float32)),
-      store(what.count, layout.dtype()) {
+      store(model.count, layout.dtype()) {
     config::training_settings settings;
     settings.optimizer = optimizer_name;
     settings.momentum = momentum;
@@ -62,11 +62,11 @@ struct ours {
 
 class measurement {
 public:
-  measurement(const model_size& what, size_t n, const setting& how)
-    : what_(what), rounds_(how.quick ? 1 : 9),
-      steps_(how.quick ? 1 : what.steps), shares_(n, 64) {
+  measurement(const model_size& model, size_t n, const setting& how)
+    : what_(model), rounds_(how.quick ? 1 : 9),
+      steps_(how.quick ? 1 : model.steps), shares_(n, 64) {
     for (size_t i = 0; i < n; ++i) {
-      gradients_.push_back(at::randn({static_cast<int64_t>(what.count)}) *
+      gradients_.push_back(at::randn({static_cast<int64_t>(model.count)}) *
                            1e-3);
       pointers_.push_back(gradients_.back().const_data_ptr<float>());
     }

@@ -66,10 +66,10 @@ public:
 
   cost of(const std::string& policy, const cluster_size& x) const {
     const auto& all = found_.at({policy, x.workers});
-    auto median_of = [&](auto what) {
+    auto median_of = [&](auto value) {
       std::vector<double> xs;
       for (const auto& one : all)
-        xs.push_back(what(one));
+        xs.push_back(value(one));
       return median(std::move(xs));
     };
     return {{median_of([](const cost& one) { return one.time.seconds; }),

@@ -31,7 +31,8 @@ struct shape {
   uint64_t gradients; ///< Of an update.
 };
 
-config::resolved settings_of(const shape& what, const std::string& train_dir) {
+config::resolved settings_of(const shape& extent,
+                             const std::string& train_dir) {
   std::vector<std::string> flags{"--simulate",
                                  "--clock",
                                  "virtual",
@@ -40,9 +41,9 @@ config::resolved settings_of(const shape& what, const std::string& train_dir) {
                                  "--workers",
                                  std::to_string(virtual_workers),
                                  "--policy",
-                                 what.policy,
+                                 extent.policy,
                                  "--max-steps",
-                                 std::to_string(what.updates),
+                                 std::to_string(extent.updates),
                                  "--train-dir",
                                  train_dir};
   return config::parse_command_line(flags, {}).config;
@@ -64,9 +65,9 @@ double mean_loss(const std::filesystem::path& train_dir) {
 }
 
 /// Returns the mean loss of all updates.
-double run_in_virtual_time(const shape& what) {
+double run_in_virtual_time(const shape& extent) {
   app::scratch_folder scratch;
-  auto run = settings_of(what, scratch.path());
+  auto run = settings_of(extent, scratch.path());
   app::virtual_run_options options;
   options.silent = true;
   auto how = app::run_in_virtual_time(run, options);
@@ -112,8 +113,8 @@ private:
 
 /// The batches of a run, and a model to train on them.
 struct scene {
-  explicit scene(const shape& what)
-    : settings(settings_of(what, "/unused").values),
+  explicit scene(const shape& extent)
+    : settings(settings_of(extent, "/unused").values),
       train(data::load_dataset(settings.data, settings.training.seed).train),
       order(settings.training.seed, train->size()),
       through(train->size(), settings.training.batch_size) {
@@ -161,29 +162,29 @@ double samples_of(const std::vector<lease>& parts) {
 
 /// What one would write with LibTorch alone: gradients of an update are summed
 /// where they arise, nobody is stale. Returns the mean loss of all updates.
-double run_bare(const shape& what) {
+double run_bare(const shape& extent) {
   at::set_num_threads(1);
-  scene on{what};
+  scene on{extent};
   auto net = on.make_network();
   auto optimizer = on.make_optimizer(*net);
   double sum_of_losses = 0;
-  for (uint64_t update = 0; update < what.updates; ++update) {
-    auto parts = on.through.next(what.gradients);
+  for (uint64_t update = 0; update < extent.updates; ++update) {
+    auto parts = on.through.next(extent.gradients);
     auto samples = samples_of(parts);
     optimizer.zero_grad();
     for (const auto& part : parts)
       sum_of_losses += on.compute(*net, part, samples);
     optimizer.step();
   }
-  return sum_of_losses / static_cast<double>(what.updates);
+  return sum_of_losses / static_cast<double>(extent.updates);
 }
 
 /// The same for workers that have a model each, as workers do, and compute in
 /// turn: gradients lie in memory of their own until they are used, and so does
 /// what each knows of the weights. A gradient is applied to the weights alone.
-double run_bare_cluster(const shape& what) {
+double run_bare_cluster(const shape& extent) {
   at::set_num_threads(1);
-  scene on{what};
+  scene on{extent};
   auto weights = on.make_network();
   auto optimizer = on.make_optimizer(*weights);
   std::vector<std::shared_ptr<models::network>> cluster;
@@ -193,7 +194,7 @@ double run_bare_cluster(const shape& what) {
       parameter.mutable_grad() = at::zeros_like(parameter);
   }
   auto targets = weights->module().parameters();
-  auto take = [&](models::network& from, bool first) {
+  auto take_push = [&](models::network& from, bool first) {
     auto parameters = from.module().parameters();
     for (size_t i = 0; i < targets.size(); ++i)
       if (first)
@@ -211,20 +212,20 @@ double run_bare_cluster(const shape& what) {
   };
   double sum_of_losses = 0;
   uint64_t turn = 0;
-  for (uint64_t update = 0; update < what.updates; ++update) {
-    auto parts = on.through.next(what.gradients);
+  for (uint64_t update = 0; update < extent.updates; ++update) {
+    auto parts = on.through.next(extent.gradients);
     auto samples = samples_of(parts);
     auto first = turn;
     for (const auto& part : parts)
       sum_of_losses +=
         on.compute(*cluster[turn++ % virtual_workers], part, samples);
     for (auto who = first; who < turn; ++who)
-      take(*cluster[who % virtual_workers], who == first);
+      take_push(*cluster[who % virtual_workers], who == first);
     optimizer.step();
     for (auto who = first; who < turn; ++who)
       hand_out(*cluster[who % virtual_workers]);
   }
-  return sum_of_losses / static_cast<double>(what.updates);
+  return sum_of_losses / static_cast<double>(extent.updates);
 }
 
 /// Without staleness both must have learned the same. All updates are compared:
@@ -235,31 +236,31 @@ void require_same(double ours, double theirs) {
                     std::to_string(ours) + " and " + std::to_string(theirs));
 }
 
-void measure(const shape& what, const setting& how, report& out) {
+void measure(const shape& extent, const setting& how, report& out) {
   size_t rounds = how.quick ? 1 : 5;
   double ours = 0;
   double theirs = 0;
   double of_a_cluster = 0;
-  auto gradients = static_cast<double>(what.updates * what.gradients);
+  auto gradients = static_cast<double>(extent.updates * extent.gradients);
   auto ms = [=](double seconds) {
     return seconds * 1e3 / gradients;
   };
   auto found = alternate(rounds,
-                         {[&] { ours = run_in_virtual_time(what); },
-                          [&] { of_a_cluster = run_bare_cluster(what); },
+                         {[&] { ours = run_in_virtual_time(extent); },
+                          [&] { of_a_cluster = run_bare_cluster(extent); },
                           [&] {
-                            theirs = run_bare(what);
+                            theirs = run_bare(extent);
                           }},
                          [&](size_t round) {
-                           out.progress(std::string{what.policy} + ", round " +
-                                        std::to_string(round + 1) + " of " +
-                                        std::to_string(rounds));
+                           out.progress(std::string{extent.policy} +
+                                        ", round " + std::to_string(round + 1) +
+                                        " of " + std::to_string(rounds));
                          });
-  if (what.gradients > 1) {
+  if (extent.gradients > 1) {
     require_same(ours, theirs);
     require_same(of_a_cluster, theirs);
   }
-  auto name = "simulate/real_gradients/" + std::string{what.policy};
+  auto name = "simulate/real_gradients/" + std::string{extent.policy};
   auto add = [&](const std::string& unit, const char* reference, double value,
                  double reference_value) {
     out.add(compare(name + unit, ms(value), "ms", reference,

@@ -63,7 +63,7 @@ public:
     : policy_(policies::make_policy(policies::read_spec(name, workers))),
       cluster_(workers) {
     policy_->reset(version{0});
-    take(policy_->on_join(ranks_below(workers)));
+    note_decision(policy_->on_join(ranks_below(workers)));
   }
 
   /// Returns how many events it was.
@@ -76,7 +76,7 @@ public:
 
 private:
   struct worker {
-    incarnation life{1};
+    life_number life{1};
     sequence last{0};
     version reads;
   };
@@ -87,21 +87,22 @@ private:
     switch (random_.next_event()) {
     case event::arrival:
       its.last = its.last.next();
-      take(policy_->on_arrival({{who, its.life, its.last}, its.reads}));
+      note_decision(
+        policy_->on_arrival({{who, its.life, its.last}, its.reads}));
       return 1;
     case event::pull:
-      take(policy_->on_pull(who));
+      note_decision(policy_->on_pull(who));
       return 1;
     default:
-      take(policy_->on_leave(who));
+      note_decision(policy_->on_leave(who));
       its = {its.life.next(), sequence{0}, {}};
-      take(policy_->on_join({&who, 1}));
+      note_decision(policy_->on_join({&who, 1}));
       return 2;
     }
   }
 
-  void take(const policies::decision& what) {
-    for (auto who : what.release) {
+  void note_decision(const policies::decision& decision) {
+    for (auto who : decision.release) {
       cluster_[who.value].reads = policy_->current();
       computing_.add(who);
     }
@@ -124,9 +125,9 @@ public:
     auto all = ranks_below(workers);
     for (auto who : all)
       scheduler_.enlist(who, cluster_[who.value].life);
-    take(scheduler_.join(all));
+    note_decision(scheduler_.join(all));
     for (auto who : all)
-      take(scheduler_.pull(who, lease_id{0}));
+      note_decision(scheduler_.pull(who, lease_id{0}));
   }
 
   uint64_t play(uint64_t at_least) {
@@ -140,7 +141,7 @@ private:
   static constexpr uint64_t batch = 64;
 
   struct worker {
-    incarnation life{1};
+    life_number life{1};
     sequence last{0};
     version reads;
     std::vector<lease> work; ///< The first is the one it computes.
@@ -174,25 +175,25 @@ private:
     push_id id{who, its.life, its.last};
     if (scheduler_.admit(id) == cores::freshness::fresh &&
         scheduler_.holds(who, {&from.id, 1}, from.count))
-      take(scheduler_.push({id, its.reads, {from.id}}));
+      note_decision(scheduler_.push({id, its.reads, {from.id}}));
   }
 
   void pull(worker_id who) {
-    take(scheduler_.pull(who, take_work(cluster_[who.value]).id));
+    note_decision(scheduler_.pull(who, take_work(cluster_[who.value]).id));
   }
 
   /// Leaves, joins again and asks for weights: three events.
   void rejoin(worker_id who) {
     auto& its = cluster_[who.value];
-    take(scheduler_.leave(who, its.life));
+    note_decision(scheduler_.leave(who, its.life));
     its = {its.life.next(), sequence{0}, {}, {}};
     scheduler_.enlist(who, its.life);
-    take(scheduler_.join({&who, 1}));
-    take(scheduler_.pull(who, lease_id{0}));
+    note_decision(scheduler_.join({&who, 1}));
+    note_decision(scheduler_.pull(who, lease_id{0}));
   }
 
-  void take(const cores::orders& what) {
-    for (const auto& next : what.release) {
+  void note_decision(const cores::orders& decided) {
+    for (const auto& next : decided.release) {
       auto& its = cluster_[next.worker.value];
       its.reads = scheduler_.current();
       its.work.insert(its.work.end(), next.leases.begin(), next.leases.end());
@@ -214,10 +215,10 @@ struct subject {
 };
 
 template <class Player>
-subject subject_of(const char* what, const std::string& policy,
+subject subject_of(const char* title, const std::string& policy,
                    uint32_t workers) {
   auto player = std::make_shared<Player>(policy, workers);
-  return {std::string{"simulate/"} + what + "/" + policy + "/" +
+  return {std::string{"simulate/"} + title + "/" + policy + "/" +
             std::to_string(workers),
           [player](uint64_t at_least) {
             return player->play(at_least);

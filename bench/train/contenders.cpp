@@ -88,10 +88,10 @@ workload wide_run(const std::filesystem::path& network) {
           true};
 }
 
-contenders::contenders(const setting& how, const workload& what)
-  : how_(how), what_(what),
-    batch_size_(how.quick ? what.quick_batch_size : what.batch_size),
-    gradients_(how.quick ? what.quick_gradients : what.gradients) {
+contenders::contenders(const setting& how, const workload& job)
+  : how_(how), what_(job),
+    batch_size_(how.quick ? job.quick_batch_size : job.batch_size),
+    gradients_(how.quick ? job.quick_gradients : job.gradients) {
   // nop
 }
 
@@ -204,9 +204,9 @@ cost contenders::serve(const std::string& policy,
   return all.wait();
 }
 
-contenders::nodes::nodes(const workload& what)
-  : slow_(what.one_is_slow ? std::make_unique<slow_node>() : nullptr),
-    environment_(what.environment) {
+contenders::nodes::nodes(const workload& job)
+  : slow_(job.one_is_slow ? std::make_unique<slow_node>() : nullptr),
+    environment_(job.environment) {
   // nop
 }
 
@@ -283,13 +283,13 @@ uint64_t contenders::gradients_of_each() const {
   return gradients_ / what_.workers;
 }
 
-std::vector<double> alternate(const std::string& what,
+std::vector<double> alternate(const std::string& title,
                               const std::vector<measured_run>& runs,
                               size_t rounds, report& out) {
   std::vector<std::vector<double>> found(runs.size());
   for (size_t round = 0; round < rounds; ++round)
     for (size_t i = 0; i < runs.size(); ++i) {
-      out.progress(what + ", " + runs[i].name + ", round " +
+      out.progress(title + ", " + runs[i].name + ", round " +
                    std::to_string(round + 1) + " of " + std::to_string(rounds));
       found[i].push_back(runs[i].rate());
     }

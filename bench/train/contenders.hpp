@@ -47,7 +47,7 @@ workload wide_run(const std::filesystem::path& network);
 /// Rates are samples a second of both workers together.
 class contenders {
 public:
-  contenders(const setting& how, const workload& what);
+  contenders(const setting& how, const workload& job);
 
   uint64_t batch_size() const { return batch_size_; }
 
@@ -92,7 +92,7 @@ private:
   /// Nodes in processes of their own, the last of them perhaps slow.
   class nodes {
   public:
-    explicit nodes(const workload& what);
+    explicit nodes(const workload& job);
 
     void start(const std::vector<std::string>& program, bool last);
 
@@ -132,7 +132,7 @@ struct measured_run {
 };
 
 /// Makes all runs in turn, `rounds` times. Returns the median of each.
-std::vector<double> alternate(const std::string& what,
+std::vector<double> alternate(const std::string& title,
                               const std::vector<measured_run>& runs,
                               size_t rounds, report& out);
 

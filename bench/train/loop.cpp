@@ -59,11 +59,11 @@ request parse(int argc, char** argv) {
 
 class loop {
 public:
-  loop(const request& what, uint64_t seed)
-    : channels_last_(what.as_troupe), batch_size_(what.batch_size),
-      train_(data::load_dataset(what.data, seed).train),
+  loop(const request& wish, uint64_t seed)
+    : channels_last_(wish.as_troupe), batch_size_(wish.batch_size),
+      train_(data::load_dataset(wish.data, seed).train),
       order_(seed, train_->size()),
-      net_(models::make_network(what.network, train_->classes(),
+      net_(models::make_network(wish.network, train_->classes(),
                                 config::scalar_type::float32)) {
     models::initialise(*net_, seed);
     if (channels_last_)
@@ -125,31 +125,31 @@ struct result {
   double faults = 0; ///< Page faults of a batch.
 };
 
-result run(const request& what) {
+result run(const request& wish) {
   double faults = 0;
-  std::barrier begin{static_cast<std::ptrdiff_t>(what.threads), [&]() noexcept {
+  std::barrier begin{static_cast<std::ptrdiff_t>(wish.threads), [&]() noexcept {
                        faults = page_faults();
                      }};
-  std::vector<double> rates(what.threads);
+  std::vector<double> rates(wish.threads);
   std::vector<std::thread> threads;
-  for (size_t i = 0; i < what.threads; ++i)
+  for (size_t i = 0; i < wish.threads; ++i)
     threads.emplace_back([&, i] {
       at::set_num_threads(1);
-      loop work{what, i + 1};
-      work.run(what.batches / 4 + 1);
+      loop work{wish, i + 1};
+      work.run(wish.batches / 4 + 1);
       begin.arrive_and_wait();
       wall_clock clock;
-      work.run(what.batches);
+      work.run(wish.batches);
       rates[i] =
-        static_cast<double>(what.batches * what.batch_size) / clock.elapsed();
+        static_cast<double>(wish.batches * wish.batch_size) / clock.elapsed();
     });
   result out;
-  for (size_t i = 0; i < what.threads; ++i) {
+  for (size_t i = 0; i < wish.threads; ++i) {
     threads[i].join();
     out.rate += rates[i];
   }
   out.faults =
-    (page_faults() - faults) / static_cast<double>(what.threads * what.batches);
+    (page_faults() - faults) / static_cast<double>(wish.threads * wish.batches);
   return out;
 }
 

@@ -69,9 +69,9 @@ slow_node::slow_node() : cores_(allowed_cores()) {
                    "while :; do :; done"}));
 }
 
-words slow_node::on_core(bool slow, const words& what) const {
+words slow_node::on_core(bool slow, const words& command) const {
   words out{"/usr/bin/env", "taskset", "-c", std::to_string(cores_[slow])};
-  out.insert(out.end(), what.begin(), what.end());
+  out.insert(out.end(), command.begin(), command.end());
   return out;
 }
 

@@ -18,8 +18,8 @@ public:
   slow_node();
 
   /// A command on the core of the other nodes, or of the slow one.
-  std::vector<std::string> on_core(bool slow,
-                                   const std::vector<std::string>& what) const;
+  std::vector<std::string>
+  on_core(bool slow, const std::vector<std::string>& command) const;
 
   /// Slows down the computing of this process, once it is seen to compute.
   static void slow_down(pid_t process);

@@ -16,8 +16,8 @@ namespace {
 constexpr const char* with_mimalloc = "troupe_bench_loop";
 constexpr const char* with_glibc = "troupe_bench_loop_glibc";
 
-void measure_training(const workload& what, const setting& how, report& out) {
-  contenders all{how, what};
+void measure_training(const workload& job, const setting& how, report& out) {
+  contenders all{how, job};
   std::vector<measured_run> runs{
     {"async/threads",
      [&] {
@@ -44,23 +44,23 @@ void measure_training(const workload& what, const setting& how, report& out) {
        return all.loops_in_processes(with_mimalloc, "as_troupe");
      }},
   };
-  if (what.plain)
+  if (job.plain)
     runs.push_back({"plain", [&] {
                       return all.loops_in_processes(with_glibc, "plain");
                     }});
-  auto rates = alternate(what.name, runs, how.quick ? 1 : what.rounds, out);
+  auto rates = alternate(job.name, runs, how.quick ? 1 : job.rounds, out);
   for (size_t i = 0; i < 4; ++i) {
-    auto name = "train/" + what.name + "/" + runs[i].name;
+    auto name = "train/" + job.name + "/" + runs[i].name;
     auto same = i % 2 == 0 ? 4u : 5u;
     out.add(compare(name, rates[i], "1/s", "two loops, same set-up",
                     rates[same], better::higher));
-    if (what.plain)
+    if (job.plain)
       out.add(compare(name + "/plain", rates[i], "1/s",
                       "two loops, glibc and contiguous", rates[6],
                       better::higher));
   }
-  if (what.faults)
-    out.add(compare("train/" + what.name + "/page_faults",
+  if (job.faults)
+    out.add(compare("train/" + job.name + "/page_faults",
                     all.faults_in_one_process("async"), "1/grad.",
                     "two loops, glibc and contiguous",
                     all.faults_of_loops(with_glibc, "plain"), better::lower));

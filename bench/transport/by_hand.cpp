@@ -17,8 +17,8 @@ namespace troupe::bench {
 
 namespace {
 
-[[noreturn]] void fail(const char* what) {
-  throw run_error(std::string{what} + ": " + std::strerror(errno));
+[[noreturn]] void fail(const char* reason) {
+  throw run_error(std::string{reason} + ": " + std::strerror(errno));
 }
 
 // -- sockets ------------------------------------------------------------------
@@ -180,8 +180,8 @@ public:
   }
 
 private:
-  static void wait(sem_t& what) {
-    while (::sem_wait(&what) != 0) {
+  static void wait(sem_t& semaphore) {
+    while (::sem_wait(&semaphore) != 0) {
     }
   }
 
@@ -192,14 +192,14 @@ private:
         return;
       for (auto& one : slots_)
         if (one->asked.exchange(false, std::memory_order_acquire)) {
-          take(one->gradient.floats());
+          add_gradient(one->gradient.floats());
           ::sem_post(&one->answered);
           break; // One for each post.
         }
     }
   }
 
-  void take(const float* gradient) {
+  void add_gradient(const float* gradient) {
     auto* before = weights_[newest_]->floats();
     newest_ = (newest_ + 1) % weights_.size();
     auto* next = weights_[newest_]->floats();

@@ -35,8 +35,8 @@ public:
 
   static constexpr const char* name = "troupe.bench.server";
 
-  server_state(pointer, uint64_t count, service what, payload_memory_ptr memory)
-    : what_(what),
+  server_state(pointer, uint64_t count, service mode, payload_memory_ptr memory)
+    : what_(mode),
       layout_(models::flat_layout::from({{"x", {static_cast<int64_t>(count)}}},
                                         config::scalar_type::float32)),
       store_(count, layout_.dtype(), std::move(memory)),
@@ -53,11 +53,11 @@ public:
              const payload& gradient) -> weights {
         if (what_ == service::add)
           add(gradient);
-        return {release_header{store_.newest()->id, incarnation{1}, {}},
+        return {release_header{store_.newest()->id, life_number{1}, {}},
                 newest_};
       },
       [this](pull_atom, const pull_header&) -> weights {
-        return {release_header{store_.newest()->id, incarnation{1}, {}},
+        return {release_header{store_.newest()->id, life_number{1}, {}},
                 newest_};
       },
       [](watch_atom,
@@ -127,7 +127,7 @@ private:
       return done_.deliver(pushed_);
     --left_;
     push_header header;
-    header.id = {worker_id{0}, incarnation{1}, sequence{++pushed_}};
+    header.id = {worker_id{0}, life_number{1}, sequence{++pushed_}};
     header.samples = 64;
     weights_ = {};
     self_->request(link_, caf::infinite, push_atom_v, header, gradient_)
@@ -150,12 +150,12 @@ private:
 
 class server_loop final : public exchange {
 public:
-  server_loop(std::string path, size_t bytes, size_t workers, service what)
+  server_loop(std::string path, size_t bytes, size_t workers, service mode)
     : path_(std::move(path)), shape_{element_type::float32, bytes / 4},
       system_(config_) {
     auto memory =
       path_ == "shm" ? payload_memory_ptr{servers_memory_} : heap_memory();
-    server_ = keep(spawn_server(system_, shape_.count, what, memory));
+    server_ = keep(spawn_server(system_, shape_.count, mode, memory));
     coordinator_ = keep(spawn_nobody(system_));
     if (path_ == "shm" || path_ == "stream")
       listen();
@@ -241,7 +241,7 @@ private:
     models::flat_pool pool{shape_.count, config::scalar_type::float32,
                            path_ == "shm" ? payload_memory_ptr{workers_memory_}
                                           : heap_memory()};
-    auto tensor = pool.take();
+    auto tensor = pool.take_tensor();
     tensor.fill_(1e-6);
     return to_payload(std::move(tensor));
   }
@@ -266,9 +266,9 @@ private:
 } // namespace
 
 parameter_server_actor spawn_server(caf::actor_system& system, uint64_t count,
-                                    service what, payload_memory_ptr memory) {
+                                    service mode, payload_memory_ptr memory) {
   return spawn<parameter_server_actor, server_state>(
-    system, placement::scheduled, count, what, std::move(memory));
+    system, placement::scheduled, count, mode, std::move(memory));
 }
 
 coordinator_actor spawn_nobody(caf::actor_system& system) {
@@ -278,10 +278,10 @@ coordinator_actor spawn_nobody(caf::actor_system& system) {
         [](register_atom, const registration_request&, const worker_actor&) {
           return registration{};
         },
-        [](register_atom, const evaluator_actor&) { return incarnation{1}; },
-        [](leave_atom, worker_id, incarnation, const std::string&) {},
+        [](register_atom, const evaluator_actor&) { return life_number{1}; },
+        [](leave_atom, worker_id, life_number, const std::string&) {},
         [](detach_atom, const worker_actor&) {},
-        [](detach_atom, worker_id, incarnation, const std::string&) {},
+        [](detach_atom, worker_id, life_number, const std::string&) {},
         [](join_atom) {},
         [](ending_atom) {},
         [](ended_atom, const run_end&) {},
@@ -296,8 +296,8 @@ coordinator_actor spawn_nobody(caf::actor_system& system) {
 }
 
 std::unique_ptr<exchange> linked(const std::string& path, size_t bytes,
-                                 size_t workers, service what) {
-  return std::make_unique<server_loop>(path, bytes, workers, what);
+                                 size_t workers, service mode) {
+  return std::make_unique<server_loop>(path, bytes, workers, mode);
 }
 
 } // namespace troupe::bench

@@ -20,7 +20,7 @@ enum class service {
 
 /// A parameter server that accepts everything.
 parameter_server_actor spawn_server(caf::actor_system& system, uint64_t count,
-                                    service what,
+                                    service mode,
                                     payload_memory_ptr memory = heap_memory());
 
 /// A coordinator that does nothing.
@@ -29,6 +29,6 @@ coordinator_actor spawn_nobody(caf::actor_system& system);
 /// @param path inproc | shm | stream. Chunks need two processes: within one
 /// process nothing is serialised.
 std::unique_ptr<exchange> linked(const std::string& path, size_t bytes,
-                                 size_t workers, service what);
+                                 size_t workers, service mode);
 
 } // namespace troupe::bench

@@ -17,8 +17,8 @@ namespace {
 
 constexpr int buffer_bytes = 4 << 20;
 
-[[noreturn]] void fail(const char* what) {
-  throw run_error(std::string{what} + ": " + std::strerror(errno));
+[[noreturn]] void fail(const char* reason) {
+  throw run_error(std::string{reason} + ": " + std::strerror(errno));
 }
 
 void set_up(int fd, uint32_t bytes_per_second) {

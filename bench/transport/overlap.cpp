@@ -40,17 +40,17 @@ struct task {
 /// answers at once, always with the same weights.
 class pair_on_a_line {
 public:
-  pair_on_a_line(const task& what, overlap_rule rule)
-    : engine_(settings_of(what), 10),
+  pair_on_a_line(const task& job, overlap_rule rule)
+    : engine_(settings_of(job), 10),
       gradients_(engine_.layout().count(), engine_.layout().dtype()),
-      inputs_(at::randn(what.inputs)),
-      targets_(at::randint(10, {what.inputs.front()}, at::kLong)) {
+      inputs_(at::randn(job.inputs)),
+      targets_(at::randint(10, {job.inputs.front()}, at::kLong)) {
     payload_shape shape{element_type::float32, engine_.layout().count()};
     auto server = keep(spawn_server(system_, shape.count, service::echo));
     auto nobody = keep(spawn_nobody(system_));
     auto gateway = keep(spawn<gateway_actor, gateway_state>(
       system_, placement::scheduled, gateway_parts{server, nobody, shape}));
-    auto line = connect_loopback(what.bytes_per_second);
+    auto line = connect_loopback(job.bytes_per_second);
     transport::path_terms servers{shape};
     servers.first_sent = 4 * engine_.layout().parameter_count();
     keep(spawn<path_end_actor, framed_gateway_state>(
@@ -76,9 +76,9 @@ public:
   }
 
 private:
-  static config::training_settings settings_of(const task& what) {
+  static config::training_settings settings_of(const task& job) {
     config::training_settings out;
-    out.network = what.network;
+    out.network = job.network;
     return out;
   }
 
@@ -96,7 +96,7 @@ private:
 
   payload gradient() {
     auto begun = std::chrono::steady_clock::now();
-    auto out = gradients_.take();
+    auto out = gradients_.take_tensor();
     models::batch_context about;
     if (auto progress = weights_.arriving())
       about.arriving = [progress](uint64_t first, uint64_t last) {
@@ -109,7 +109,7 @@ private:
         ahead->ready(4 * first);
       };
     }
-    engine_.run(to_tensor(weights_), inputs_, targets_, out, nullptr, about);
+    engine_.run(to_tensor(weights_), inputs_, targets_, out, about);
     weights_ = {};
     std::chrono::duration<double> took =
       std::chrono::steady_clock::now() - begun;
@@ -128,7 +128,7 @@ private:
       throw run_error("no answer: " + caf::to_string(why));
     };
     push_header header;
-    header.id = {worker_id{0}, incarnation{1}, sequence{++pushed_}};
+    header.id = {worker_id{0}, life_number{1}, sequence{++pushed_}};
     if (gradient)
       self->request(link_, caf::infinite, push_atom_v, header, gradient)
         .receive(take, fail);
@@ -150,13 +150,13 @@ private:
   std::vector<caf::actor> all_;
 };
 
-void measure_line(const setting& how, report& out, const task& what) {
-  pair_on_a_line ours{what, overlap_rule::automatic};
-  pair_on_a_line whole{what, overlap_rule::off};
+void measure_line(const setting& how, report& out, const task& job) {
+  pair_on_a_line ours{job, overlap_rule::automatic};
+  pair_on_a_line whole{job, overlap_rule::off};
   uint64_t steps = how.quick ? 1 : 8;
   ours.run(how.quick ? 1 : 3); // It learns what the line is like.
   whole.run(1);
-  auto name = "transport/overlap/" + what.network + "/" + what.line + "/step";
+  auto name = "transport/overlap/" + job.network + "/" + job.line + "/step";
   auto found = alternate(how.quick ? 1 : 5,
                          {[&] { ours.run(steps); },
                           [&] {

@@ -29,33 +29,33 @@ public:
     // nop
   }
 
-  void shared(const std::string& path, const size& what, size_t workers) {
-    measure(path, what, workers, service::add, "shared-memory ring and add",
-            shared_ring(what.bytes, workers));
+  void shared(const std::string& path, const size& model, size_t workers) {
+    measure(path, model, workers, service::add, "shared-memory ring and add",
+            shared_ring(model.bytes, workers));
   }
 
   /// What keeping versions costs anybody.
-  void versions(const size& what, size_t workers) {
-    measure("shm", what, workers, service::add, "the ring, to another version",
-            shared_ring(what.bytes, workers, addition::to_a_version),
+  void versions(const size& model, size_t workers) {
+    measure("shm", model, workers, service::add, "the ring, to another version",
+            shared_ring(model.bytes, workers, addition::to_a_version),
             "_versions");
   }
 
-  void streamed(const std::string& path, const size& what, size_t workers) {
-    measure(path, what, workers, service::echo, "raw TCP",
-            raw_tcp(what.bytes, workers));
+  void streamed(const std::string& path, const size& model, size_t workers) {
+    measure(path, model, workers, service::echo, "raw TCP",
+            raw_tcp(model.bytes, workers));
   }
 
 private:
-  void measure(const std::string& path, const size& what, size_t workers,
+  void measure(const std::string& path, const size& model, size_t workers,
                service serves, const char* reference,
                std::unique_ptr<exchange> by_hand, const char* suffix = "") {
-    auto ours = linked(path, what.bytes, workers, serves);
-    auto each = how_.quick ? 2 : what.round_trips / workers;
+    auto ours = linked(path, model.bytes, workers, serves);
+    auto each = how_.quick ? 2 : model.round_trips / workers;
     ours->run(1 + each / 10); // Memory is taken, peers know their regions.
     by_hand->run(1 + each / 10);
     auto name =
-      "transport/" + path + "/" + what.name + "/" + std::to_string(workers) +
+      "transport/" + path + "/" + model.name + "/" + std::to_string(workers) +
       (serves == service::add ? "/push_add_pull" : "/push_pull") + suffix;
     auto found = alternate(how_.quick ? 1 : 7,
                            {[&] { ours->run(each); },

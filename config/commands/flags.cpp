@@ -135,11 +135,11 @@ private:
     throw usage_error("--change " + shown(text) + ": " + why.what());
   }
 
-  void set_role(role what) {
-    if (result_.what && *result_.what != what)
+  void set_role(role duty) {
+    if (result_.what && *result_.what != duty)
       throw usage_error("--simulate and --role, or two roles, contradict each "
                         "other: give one");
-    result_.what = what;
+    result_.what = duty;
   }
 
   static role read_role(const std::string& text) {

@@ -13,8 +13,8 @@ namespace troupe::config {
 namespace {
 
 /// A flag that is given or not, without a value.
-bool is_switch(const parameter& what) {
-  return what.placeholder.empty();
+bool is_switch(const parameter& entry) {
+  return entry.placeholder.empty();
 }
 
 std::string head_of(const parameter& flag) {
@@ -74,20 +74,20 @@ private:
     out_.flags.set(what->name, read(*what, value, name + " " + shown_value));
   }
 
-  static std::string read(const parameter& what, const std::string& value,
+  static std::string read(const parameter& entry, const std::string& value,
                           const std::string& cited) {
     try {
-      return what.range.read(value);
+      return entry.range.read(value);
     } catch (const bad_value& why) {
       throw usage_error(cited + ": " + why.what());
     }
   }
 
-  void set_switch(const parameter& what, const std::string& name,
+  void set_switch(const parameter& entry, const std::string& name,
                   bool has_value) {
     if (has_value)
       throw usage_error(name + " takes no value");
-    out_.flags.set(what.name, "");
+    out_.flags.set(entry.name, "");
   }
 
   std::string next(const std::string& flag) {

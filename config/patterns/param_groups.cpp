@@ -30,7 +30,7 @@ double parse_number(std::string_view name, const std::string& text) {
   return out;
 }
 
-void take(group_numbers& out, const std::string& word) {
+void add_word(group_numbers& out, const std::string& word) {
   auto equals = word.find('=');
   auto name = word.substr(0, equals);
   for (auto [known, where] : all_numbers) {
@@ -50,7 +50,7 @@ void take(group_numbers& out, const std::string& word) {
 group_numbers parse_group_numbers(std::string_view text) {
   group_numbers out;
   for (const auto& word : words_of(text))
-    take(out, word);
+    add_word(out, word);
   if (out == group_numbers{})
     throw bad_value("has no numbers: must be lr=X, weight-decay=X or "
                     "momentum=X, or several of them");

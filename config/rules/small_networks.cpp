@@ -42,7 +42,7 @@ void choose_small_form(resolved& all, std::span<const given> of_run) {
   if (!small || is_of_run || !all.is_explicit(network_key) ||
       all.is_explicit("data.image-size"))
     return;
-  all.take({&key_of(network_key), *small, all.origin_of(network_key)});
+  all.set_value({&key_of(network_key), *small, all.origin_of(network_key)});
   all.notes.push_back(
     *small + ", which " + network + " means with the small images of " +
     all.values.data.dataset + "; --image-size " + std::to_string(small_side) +

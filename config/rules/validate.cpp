@@ -26,10 +26,10 @@ namespace {
 
 // A setting that would be ignored is refused; remove the line when the feature
 // exists.
-void refuse_unavailable(const resolved& what) {
-  const auto& all = what.values;
+void refuse_unavailable(const resolved& settings) {
+  const auto& all = settings.values;
   if (all.training.device != "cpu")
-    refuse(what, "training.device",
+    refuse(settings, "training.device",
            "this release computes without CUDA; use --device cpu");
 }
 
@@ -39,8 +39,8 @@ bool sets_all(const settings& all) {
          (all.what == role::ps && !is_remote_shard(all));
 }
 
-bool joins(role what) {
-  return what == role::worker || what == role::evaluator;
+bool joins(role duty) {
+  return duty == role::worker || duty == role::evaluator;
 }
 
 void check_policy(const resolved& all) {

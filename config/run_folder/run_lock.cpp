@@ -106,8 +106,8 @@ bool lock_within(int file, double patience) {
 } // namespace
 
 std::shared_ptr<const run_lock>
-run_lock::take(const std::filesystem::path& folder, double patience,
-               const std::function<void(const run_lock&)>& check) {
+run_lock::acquire(const std::filesystem::path& folder, double patience,
+                  const std::function<void(const run_lock&)>& check) {
   auto path = folder / file_name;
   std::shared_ptr<run_lock> out{new run_lock};
   out->file_ = handed_over(path.c_str());

@@ -45,8 +45,8 @@ public:
   /// @param check Called before this process signs as the holder; throws if it
   /// must not hold the lock; may be empty.
   static std::shared_ptr<const run_lock>
-  take(const std::filesystem::path& folder, double patience = 0,
-       const std::function<void(const run_lock&)>& check = {});
+  acquire(const std::filesystem::path& folder, double patience = 0,
+          const std::function<void(const run_lock&)>& check = {});
 
   /// Looks at the lock of a folder, without taking it. Thread-safe.
   static lock_view look(const std::filesystem::path& folder);
@@ -63,8 +63,8 @@ public:
   bool was_ours() const noexcept { return was_ours_; }
 
   /// Leaves the lock to the program that this process is to be replaced with:
-  /// `take` finds it there, and nobody can take it in between. Called by main's
-  /// thread.
+  /// `acquire` finds it there, and nobody can take it in between. Called by
+  /// main's thread.
   void hand_over() const;
 
 private:

@@ -280,7 +280,7 @@ run_directory prepare(const fs::path& folder, const training_settings& training,
   check_folder(folder, training);
   fs::create_directories(folder);
   if (!held)
-    held = run_lock::take(folder);
+    held = run_lock::acquire(folder);
   auto holds = check_folder(folder, training);
   // Without a lock that works, another process may be about to make the first
   // update.
@@ -293,11 +293,11 @@ run_directory prepare(const fs::path& folder, const training_settings& training,
 
 /// A system's refusal as one line for the user.
 template <class Work>
-auto guarded(const char* what, const fs::path& folder, Work work) {
+auto guarded(const char* action, const fs::path& folder, Work work) {
   try {
     return work();
   } catch (const fs::filesystem_error& error) {
-    throw run_error(std::string{what} + " " + folder.string() + ": " +
+    throw run_error(std::string{action} + " " + folder.string() + ": " +
                     error.code().message());
   }
 }
@@ -378,7 +378,7 @@ run_directory open_run_directory(const training_settings& training,
   require_resumable(training, root);
   if (training.train_dir.empty()) {
     auto made = make_run_folder(training.network, root);
-    return {made, false, false, run_lock::take(made)};
+    return {made, false, false, run_lock::acquire(made)};
   }
   auto folder = root / training.train_dir;
   return guarded("cannot use train-dir", folder,

@@ -99,20 +99,20 @@ public:
     // nop
   }
 
-  void names(const std::string& what, const std::string& run,
+  void names(const std::string& subject, const std::string& run,
              const std::string& here) {
     if (!run.empty() && !here.empty() && run != here)
-      out_.push_back({"", what, run, here});
+      out_.push_back({"", subject, run, here});
   }
 
-  void numbers(const std::string& what, uint64_t run, uint64_t here) {
+  void numbers(const std::string& subject, uint64_t run, uint64_t here) {
     if (run != 0 && here != 0 && run != here)
-      out_.push_back({"", what, std::to_string(run), std::to_string(here)});
+      out_.push_back({"", subject, std::to_string(run), std::to_string(here)});
   }
 
-  void digests(const std::string& what, uint64_t run, uint64_t here) {
+  void digests(const std::string& subject, uint64_t run, uint64_t here) {
     if (run != 0 && here != 0 && run != here)
-      out_.push_back({"", what, hex(run), hex(here)});
+      out_.push_back({"", subject, hex(run), hex(here)});
   }
 
 private:
@@ -162,9 +162,9 @@ std::string or_not_set(const std::string& value) {
   return value.empty() ? "(not set)" : shown(value);
 }
 
-std::string to_string(const difference& what) {
-  return what.what + ": " + or_not_set(what.run) + " there, " +
-         or_not_set(what.here) + " here";
+std::string to_string(const difference& found) {
+  return found.what + ": " + or_not_set(found.run) + " there, " +
+         or_not_set(found.here) + " here";
 }
 
 bool may_change(std::string_view id) {

@@ -84,7 +84,7 @@ std::vector<difference> differences(const run_description& run,
 std::string or_not_set(const std::string& value);
 
 /// "training samples: 1437 there, 1000 here"
-std::string to_string(const difference& what);
+std::string to_string(const difference& found);
 
 /// Whether `--change` may change this setting. It may not where that would
 /// invalidate the account of samples, or the weights themselves.

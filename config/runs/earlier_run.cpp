@@ -58,7 +58,7 @@ bool goes_on(const settings& all) {
 }
 
 std::vector<given> from_run(const earlier_run& run, std::span<const given> own,
-                            role what) {
+                            role duty) {
   auto out = read(run);
   // The batch of a worker follows from that of all, where that is given.
   auto shared_out = has_key(out, "training.global-batch-size") ||
@@ -70,7 +70,7 @@ std::vector<given> from_run(const earlier_run& run, std::span<const given> own,
     return is_among(own_to_a_start, id) || one.what->where == scope::start ||
            (limited && is_among(limits, id)) ||
            (shared_out && id == "training.batch-size") ||
-           (what != role::simulate && one.what->section == "simulation");
+           (duty != role::simulate && one.what->section == "simulation");
   });
   if (auto kept = kept_description(run.folder))
     for (auto& one : out)

@@ -48,7 +48,7 @@ bool goes_on(const settings& all);
 /// run's limits. A network that is only described is that of the run directory.
 /// Throws `usage_error` if the run's configuration is invalid.
 std::vector<given> from_run(const earlier_run& run, std::span<const given> own,
-                            role what);
+                            role duty);
 
 /// All settings of the cluster in this run's configuration.
 pairs shared_settings_of(const earlier_run& run);

@@ -50,7 +50,7 @@ std::vector<given> from_event_log(std::string_view ini,
 void require_same(const given& one, const settings& of_run) {
   resolved tried;
   tried.values = of_run;
-  tried.take(one);
+  tried.set_value(one);
   auto theirs = one.what->get(of_run);
   if (one.what->get(tried.values) != theirs)
     throw usage_error(one.cite() + ": the run in the event log had " +

@@ -30,8 +30,8 @@ std::vector<std::string> checked_names() {
 
 } // namespace
 
-void add_optimizer(optimizer_facts what) {
-  added_optimizers().push_back(std::move(what));
+void add_optimizer(optimizer_facts facts) {
+  added_optimizers().push_back(std::move(facts));
 }
 
 std::span<const std::string> known_optimizers() {

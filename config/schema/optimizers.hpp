@@ -25,7 +25,7 @@ struct optimizer_facts {
   bool has_momentum = false; ///< Whether it has that of [training].
 };
 
-void add_optimizer(optimizer_facts what);
+void add_optimizer(optimizer_facts facts);
 
 /// The names, in the order in which they were added, which users see.
 /// @throws usage_error if one that was added is taken, is no name, or lacks its

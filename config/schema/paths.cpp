@@ -14,8 +14,8 @@ std::vector<path_facts>& all() {
 
 } // namespace
 
-void add_path(path_facts what) {
-  all().push_back(std::move(what));
+void add_path(path_facts facts) {
+  all().push_back(std::move(facts));
 }
 
 const std::vector<path_facts>& known_paths() {

@@ -33,7 +33,7 @@ struct path_facts {
 inline constexpr std::string_view actor_connection = "chunked";
 
 /// One more kind; before main begins.
-void add_path(path_facts what);
+void add_path(path_facts facts);
 
 /// All kinds, in the order in which they were added.
 const std::vector<path_facts>& known_paths();

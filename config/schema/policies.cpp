@@ -18,9 +18,9 @@ std::vector<policy_facts>& added() {
   return all;
 }
 
-std::vector<std::string> all_names_of(const policy_facts& what) {
-  auto out = what.other_names;
-  out.insert(out.begin(), what.schema.name);
+std::vector<std::string> all_names_of(const policy_facts& facts) {
+  auto out = facts.other_names;
+  out.insert(out.begin(), facts.schema.name);
   return out;
 }
 
@@ -34,8 +34,8 @@ void require_distinct(const std::vector<policy_facts>& all) {
 
 } // namespace
 
-void add_policy(policy_facts what) {
-  added().push_back(std::move(what));
+void add_policy(policy_facts facts) {
+  added().push_back(std::move(facts));
 }
 
 const std::vector<policy_facts>& known_policies() {

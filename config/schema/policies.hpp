@@ -65,7 +65,7 @@ struct policy_facts {
 
 /// Adds a policy. An invalid or repeated name is reported as a `usage_error`
 /// when policies are looked up: before main nobody could catch it.
-void add_policy(policy_facts what);
+void add_policy(policy_facts facts);
 
 /// All of them, in the order of the documentation.
 const std::vector<policy_facts>& known_policies();

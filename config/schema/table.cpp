@@ -289,10 +289,10 @@ void add_data(std::vector<key>& table) {
 }
 
 /// "ssp", or "ssp, mine" where several policies have this parameter.
-std::string owners_of(const parameter& what) {
+std::string owners_of(const parameter& entry) {
   std::vector<std::string> owners;
   for (const auto& each : known_policies())
-    if (each.schema.find(what.name) != nullptr)
+    if (each.schema.find(entry.name) != nullptr)
       owners.push_back(each.schema.name);
   return join(owners, ", ");
 }
@@ -307,26 +307,26 @@ std::string other_names() {
 }
 
 /// A parameter of policies as a key of its own.
-void add_parameter(std::vector<key>& table, const parameter& what) {
+void add_parameter(std::vector<key>& table, const parameter& option) {
   auto& entry = table.emplace_back();
   entry.section = "policy";
-  entry.name = entry.flag = what.name;
-  entry.value = what.placeholder;
-  entry.help = owners_of(what) + ": " + what.help;
+  entry.name = entry.flag = option.name;
+  entry.value = option.placeholder;
+  entry.help = owners_of(option) + ": " + option.help;
   entry.where = scope::cluster;
-  entry.get = [what](const settings& all) {
-    auto given = all.policy.parameters.find(what.name);
-    return given == all.policy.parameters.end() ? what.by_default
+  entry.get = [option](const settings& all) {
+    auto given = all.policy.parameters.find(option.name);
+    return given == all.policy.parameters.end() ? option.by_default
                                                 : given->second;
   };
-  entry.set = [what](settings& all, std::string_view text) {
-    auto value = text.empty() ? what.by_default : what.range.read(text);
-    if (text.empty() && !what.by_default.empty())
+  entry.set = [option](settings& all, std::string_view text) {
+    auto value = text.empty() ? option.by_default : option.range.read(text);
+    if (text.empty() && !option.by_default.empty())
       throw bad_value("needs a value");
-    if (value == what.by_default)
-      all.policy.parameters.erase(what.name);
+    if (value == option.by_default)
+      all.policy.parameters.erase(option.name);
     else
-      all.policy.parameters.insert_or_assign(what.name, value);
+      all.policy.parameters.insert_or_assign(option.name, value);
   };
 }
 

@@ -36,7 +36,7 @@ public:
     // nop
   }
 
-  void take(std::string_view line) {
+  void read_line(std::string_view line) {
     ++line_;
     if (line.ends_with('\r'))
       line.remove_suffix(1);
@@ -55,8 +55,8 @@ public:
   std::vector<ini_entry> entries() && { return std::move(entries_); }
 
 private:
-  [[noreturn]] void fail(const std::string& what) const {
-    throw usage_error(name_ + ":" + std::to_string(line_) + ": " + what);
+  [[noreturn]] void fail(const std::string& reason) const {
+    throw usage_error(name_ + ":" + std::to_string(line_) + ": " + reason);
   }
 
   /// Tabs are blanks; any other control character is an accident.
@@ -127,7 +127,7 @@ std::vector<ini_entry> parse_ini(std::string_view text,
   line_reader lines{name};
   while (!text.empty()) {
     auto end = text.find('\n');
-    lines.take(text.substr(0, end));
+    lines.read_line(text.substr(0, end));
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
   return std::move(lines).entries();

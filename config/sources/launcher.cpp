@@ -149,8 +149,8 @@ void take_init_method(resolved& all) {
   try {
     auto where = parse_address(method.substr(tcp.size()));
     const auto& from = all.origin_of("cluster.init-method");
-    all.take({&key_of("cluster.host"), where.host, from});
-    all.take({&key_of("cluster.port"), std::to_string(where.port), from});
+    all.set_value({&key_of("cluster.host"), where.host, from});
+    all.set_value({&key_of("cluster.port"), std::to_string(where.port), from});
   } catch (const bad_value& why) {
     refuse(all, "cluster.init-method", why.what());
   }
@@ -191,9 +191,9 @@ void assign_joiner(resolved& all) {
 /// A process of a cluster in which every node is a worker and a shard.
 void assign_peer(resolved& all, const launch& by, const std::string& size) {
   auto nodes = by.processes;
-  auto take = [&](const char* id, uint32_t number,
-                  const std::string& variable) {
-    all.take(
+  auto set_value = [&](const char* id, uint32_t number,
+                       const std::string& variable) {
+    all.set_value(
       {&key_of(id), std::to_string(number), {source::environment, variable}});
   };
   if (all.values.cluster.evaluator.value_or(false) && nodes-- == 1)
@@ -211,10 +211,10 @@ void assign_peer(resolved& all, const launch& by, const std::string& size) {
     return;
   }
   for (auto id : {"cluster.workers", "cluster.shards"})
-    take(id, nodes, by.processes_variable);
+    set_value(id, nodes, by.processes_variable);
   fill_in_batch_size(all);
   all.values.what = role::ps;
-  take("cluster.rank", by.rank, by.rank_variable);
+  set_value("cluster.rank", by.rank, by.rank_variable);
 }
 
 } // namespace
@@ -246,18 +246,18 @@ void assign_role(resolved& all, const std::optional<launch>& given) {
     refuse(all, "cluster.workers",
            "does not fit " + size + ", which makes " + wanted +
              std::to_string(workers) + " workers");
-  all.take({&key_of("cluster.workers"),
-            std::to_string(workers),
-            {source::environment, by.processes_variable}});
+  all.set_value({&key_of("cluster.workers"),
+                 std::to_string(workers),
+                 {source::environment, by.processes_variable}});
   fill_in_batch_size(all);
   auto& what = all.values.what;
   what = by.rank == 0         ? role::ps
          : by.rank <= workers ? role::worker
                               : role::evaluator;
   if (what == role::worker)
-    all.take({&key_of("cluster.rank"),
-              std::to_string(by.rank - 1),
-              {source::environment, by.rank_variable}});
+    all.set_value({&key_of("cluster.rank"),
+                   std::to_string(by.rank - 1),
+                   {source::environment, by.rank_variable}});
 }
 
 void fit_topology(resolved& all) {

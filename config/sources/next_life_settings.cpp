@@ -49,17 +49,17 @@ next_life parse_next_life(const std::string& text) {
 
 } // namespace
 
-std::string print(const next_life& what) {
+std::string print(const next_life& life) {
   std::ostringstream out;
-  out << what.rank << ' ' << what.peers << ' '
-      << ((what.evaluator ? has_evaluator : 0) |
-          (what.has_led ? has_led_before : 0))
-      << ' ' << what.global_batch_size.value_or(0) << ' ' << what.before.number
-      << ' ' << (what.before.run_id.empty() ? unknown : what.before.run_id)
-      << ' ' << what.before.nodes.size();
-  for (const auto& node : what.before.nodes)
+  out << life.rank << ' ' << life.peers << ' '
+      << ((life.evaluator ? has_evaluator : 0) |
+          (life.has_led ? has_led_before : 0))
+      << ' ' << life.global_batch_size.value_or(0) << ' ' << life.before.number
+      << ' ' << (life.before.run_id.empty() ? unknown : life.before.run_id)
+      << ' ' << life.before.nodes.size();
+  for (const auto& node : life.before.nodes)
     out << ' ' << to_string(node);
-  out << ' ' << what.before.directory.string();
+  out << ' ' << life.before.directory.string();
   return out.str();
 }
 
@@ -89,41 +89,41 @@ std::vector<given> restart_settings(const environment& variables) {
           by_launch("training.train-dir", found->second)};
 }
 
-launch launch_of(const next_life& what) {
+launch launch_of(const next_life& life) {
   launch out;
-  out.rank = what.rank;
-  out.processes = what.peers + (what.evaluator ? 1 : 0);
+  out.rank = life.rank;
+  out.processes = life.peers + (life.evaluator ? 1 : 0);
   out.rank_variable = next_life_variable;
   out.processes_variable = next_life_variable;
   return out;
 }
 
-std::vector<given> settings_of(const next_life& what) {
+std::vector<given> settings_of(const next_life& life) {
   std::vector<given> out{give("training.resume", "auto"),
                          give("training.overwrite", "false"),
                          give("cluster.join", "false")};
   for (auto id : {"cluster.workers", "cluster.shards"})
-    out.push_back(give(id, std::to_string(what.peers)));
-  const auto& lead = what.before.nodes.front();
+    out.push_back(give(id, std::to_string(life.peers)));
+  const auto& lead = life.before.nodes.front();
   out.push_back(give("cluster.host", lead.host));
   out.push_back(give("cluster.port", std::to_string(lead.port)));
   // Each node listens where it did, where others look for a lead.
-  auto knows = what.rank > 0 && what.rank < what.before.nodes.size();
-  if (what.rank == 0)
+  auto knows = life.rank > 0 && life.rank < life.before.nodes.size();
+  if (life.rank == 0)
     out.push_back(give("cluster.listen", ""));
   else if (knows)
     out.push_back(
-      give("cluster.listen", to_string(what.before.nodes[what.rank])));
-  if (what.rank == 0 && !what.before.directory.empty())
-    out.push_back(give("training.train-dir", what.before.directory.string()));
+      give("cluster.listen", to_string(life.before.nodes[life.rank])));
+  if (life.rank == 0 && !life.before.directory.empty())
+    out.push_back(give("training.train-dir", life.before.directory.string()));
   return out;
 }
 
-std::vector<given> changes_of(const next_life& what) {
-  if (!what.global_batch_size)
+std::vector<given> changes_of(const next_life& life) {
+  if (!life.global_batch_size)
     return {};
   return {give("training.global-batch-size",
-               std::to_string(*what.global_batch_size))};
+               std::to_string(*life.global_batch_size))};
 }
 
 } // namespace troupe::config

@@ -53,18 +53,18 @@ std::vector<given> restart_settings(const environment& variables);
 inline constexpr const char* next_life_variable = "TROUPE_NEXT_LIFE";
 
 /// The value of the variable.
-std::string print(const next_life& what);
+std::string print(const next_life& life);
 
 /// Nothing if this process was no node before. Throws `usage_error`.
 std::optional<next_life> read_next_life(const environment& variables);
 
 /// The launch of such a node, whatever launcher there was.
-launch launch_of(const next_life& what);
+launch launch_of(const next_life& life);
 
 /// What the node is given, above all else.
-std::vector<given> settings_of(const next_life& what);
+std::vector<given> settings_of(const next_life& life);
 
 /// What it changes of the run.
-std::vector<given> changes_of(const next_life& what);
+std::vector<given> changes_of(const next_life& life);
 
 } // namespace troupe::config

@@ -70,8 +70,8 @@ void refuse_contradiction(const given& a, const given& b) {
   if (a.from.from != b.from.from || a.from.call.empty() == b.from.call.empty())
     return;
   resolved first, second;
-  first.take(a);
-  second.take(b);
+  first.set_value(a);
+  second.set_value(b);
   if (a.what->get(first.values) != b.what->get(second.values))
     throw usage_error(a.cite() + " contradicts " + b.cite() +
                       ": give one of the two");
@@ -101,7 +101,7 @@ public:
   }
 
   /// Whether the line is one of this section, and was taken.
-  bool take(const ini_entry& line, const std::string& where) {
+  bool add_line(const ini_entry& line, const std::string& where) {
     if (line.section != section_.name)
       return false;
     if (where_.empty())
@@ -227,7 +227,7 @@ std::vector<given> from_file(const std::filesystem::path& file) {
   for (auto& entry : read_ini(file)) {
     auto where = file.string() + ":" + std::to_string(entry.line);
     if (std::ranges::any_of(by_pattern, [&](pattern_lines& section) {
-          return section.take(entry, where);
+          return section.add_line(entry, where);
         }))
       continue;
     const auto& what = named_key(where, entry.section, entry.key);
@@ -256,7 +256,7 @@ std::vector<given> from_environment(const environment& variables) {
   return result;
 }
 
-void resolved::take(const given& one) {
+void resolved::set_value(const given& one) {
   if (has_control_character(one.text))
     throw usage_error(one.cite() + ": must not hold control characters");
   try {
@@ -290,8 +290,9 @@ std::string resolved::cite(std::string_view id) const {
   return given{&what, what.get(values), origin_of(id)}.cite();
 }
 
-void refuse(const resolved& all, std::string_view id, const std::string& what) {
-  throw usage_error(all.cite(id) + ": " + what);
+void refuse(const resolved& all, std::string_view id,
+            const std::string& reason) {
+  throw usage_error(all.cite(id) + ": " + reason);
 }
 
 void fill_in_batch_size(resolved& all) {
@@ -312,7 +313,7 @@ resolved resolve(std::span<const given> all) {
   resolved result;
   for (const auto& each : all_keys())
     if (auto found = last.find(&each); found != last.end())
-      result.take(*found->second);
+      result.set_value(*found->second);
   fill_in_epochs(result.values);
   if (result.is_default("training.momentum"))
     fill_in_momentum(result.values);

@@ -85,7 +85,7 @@ public:
 
   /// Parses and checks a value and stores its origin. Throws `usage_error`,
   /// which names the origin.
-  void take(const given& one);
+  void set_value(const given& one);
 
   /// From now on the value counts as not given.
   void forget(std::string_view id);
@@ -118,7 +118,7 @@ private:
 
 /// Throws `usage_error` about the value of a setting: "--lr 0: WHAT".
 [[noreturn]] void refuse(const resolved& all, std::string_view id,
-                         const std::string& what);
+                         const std::string& reason);
 
 /// Combines given values, weakest first, and fills in the defaults that depend
 /// on other keys. Only the values that take effect are checked. Throws

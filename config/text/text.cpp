@@ -140,8 +140,8 @@ std::string did_you_mean(std::string_view word,
   return meant ? "; did you mean " + in_quotes(*meant) + "?" : "";
 }
 
-std::string count(uint64_t n, std::string_view what) {
-  return std::to_string(n) + " " + std::string{what} + (n == 1 ? "" : "s");
+std::string count(uint64_t n, std::string_view noun) {
+  return std::to_string(n) + " " + std::string{noun} + (n == 1 ? "" : "s");
 }
 
 std::string join(std::span<const std::string> parts, std::string_view between) {

@@ -49,7 +49,7 @@ bool is_among(const List& list, std::string_view word) {
 }
 
 /// "1 worker", "3 workers"
-std::string count(uint64_t n, std::string_view what);
+std::string count(uint64_t n, std::string_view noun);
 
 /// The parts with `between` between them.
 std::string join(std::span<const std::string> parts, std::string_view between);

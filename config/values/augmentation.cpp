@@ -49,9 +49,9 @@ const std::array<call_schema, 4> augmentation_schemas{{
 }};
 
 template <class T>
-void put(std::optional<T>& slot, const call_schema& what, T value) {
+void put(std::optional<T>& slot, const call_schema& schema, T value) {
   if (slot)
-    throw bad_value("has " + what.name + " twice");
+    throw bad_value("has " + schema.name + " twice");
   slot = value;
 }
 

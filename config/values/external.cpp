@@ -26,9 +26,9 @@ external_data parse_external(std::string_view text) {
   return {values.whole("samples"), values.text("id")};
 }
 
-std::string to_string(const external_data& what) {
-  return "external(samples=" + std::to_string(what.samples) + ",id=" + what.id +
-         ")";
+std::string to_string(const external_data& dataset) {
+  return "external(samples=" + std::to_string(dataset.samples) +
+         ",id=" + dataset.id + ")";
 }
 
 } // namespace troupe::config

@@ -21,6 +21,6 @@ bool is_external(std::string_view text);
 external_data parse_external(std::string_view text);
 
 /// The declaration with all of its parameters; reads back to the same.
-std::string to_string(const external_data& what);
+std::string to_string(const external_data& dataset);
 
 } // namespace troupe::config

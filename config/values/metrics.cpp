@@ -73,8 +73,8 @@ metric_target parse_target(std::string_view text) {
           parse<double>(trim(text.substr(at + 2)))};
 }
 
-std::string to_string(const metric_target& what) {
-  return what.name + (what.at_least ? ">=" : "<=") + print(what.value);
+std::string to_string(const metric_target& target) {
+  return target.name + (target.at_least ? ">=" : "<=") + print(target.value);
 }
 
 metric_order parse_order(std::string_view text) {
@@ -85,8 +85,8 @@ metric_order parse_order(std::string_view text) {
   return {name_in(text.substr(4, text.size() - 5)), highest};
 }
 
-std::string to_string(const metric_order& what) {
-  return (what.highest ? "max(" : "min(") + what.name + ")";
+std::string to_string(const metric_order& order) {
+  return (order.highest ? "max(" : "min(") + order.name + ")";
 }
 
 std::optional<metric_target> target_of(const training_settings& all) {

@@ -62,7 +62,7 @@ struct metric_target {
 /// Reads `f1>=0.9` or `loss<=0.2`. Throws `bad_value`.
 metric_target parse_target(std::string_view text);
 
-std::string to_string(const metric_target& what);
+std::string to_string(const metric_target& target);
 
 /// Which of two scores is the better one.
 struct metric_order {
@@ -78,7 +78,7 @@ struct metric_order {
 /// Reads `max(f1)` or `min(loss)`. Throws `bad_value`.
 metric_order parse_order(std::string_view text);
 
-std::string to_string(const metric_order& what);
+std::string to_string(const metric_order& order);
 
 /// By `target` or by `target-accuracy`, of which one is given at most.
 std::optional<metric_target> target_of(const training_settings& all);

@@ -56,12 +56,12 @@ synthetic_data parse_synthetic(std::string_view text) {
   return out;
 }
 
-std::string to_string(const synthetic_data& what) {
-  auto [channels, height, width] = what.shape;
+std::string to_string(const synthetic_data& dataset) {
+  auto [channels, height, width] = dataset.shape;
   return "synthetic(shape=" + std::to_string(channels) + "x" +
          std::to_string(height) + "x" + std::to_string(width) +
-         ",classes=" + std::to_string(what.classes) +
-         ",samples=" + std::to_string(what.samples) + ")";
+         ",classes=" + std::to_string(dataset.classes) +
+         ",samples=" + std::to_string(dataset.samples) + ")";
 }
 
 } // namespace troupe::config

@@ -27,6 +27,6 @@ bool is_synthetic(std::string_view text);
 synthetic_data parse_synthetic(std::string_view text);
 
 /// The declaration with all of its parameters; reads back to the same.
-std::string to_string(const synthetic_data& what);
+std::string to_string(const synthetic_data& dataset);
 
 } // namespace troupe::config

@@ -44,29 +44,29 @@ std::vector<fs::path> files_in(const fs::path& folder, const std::string& name,
 }
 
 /// Torchvision and the set's site offer it beside the binary version.
-void refuse_python_version(const cifar_description& what,
+void refuse_python_version(const cifar_description& description,
                            const fs::path& data_dir) {
   std::error_code error;
-  for (const auto& folder : {data_dir, data_dir / what.python})
-    if (fs::is_regular_file(folder / what.python_file, error))
-      throw run_error(what.name + ": " + folder.string() +
+  for (const auto& folder : {data_dir, data_dir / description.python})
+    if (fs::is_regular_file(folder / description.python_file, error))
+      throw run_error(description.name + ": " + folder.string() +
                       " holds the version for Python, which is not read; "
                       "trainer_node data fetch " +
-                      what.name + " --data-dir " + data_dir.string() +
+                      description.name + " --data-dir " + data_dir.string() +
                       " gets the binary version");
 }
 
 /// The files of a part, in order.
-std::vector<fs::path> files_of(const cifar_description& what,
+std::vector<fs::path> files_of(const cifar_description& description,
                                const fs::path& data_dir,
                                const std::string& pattern) {
-  for (const auto& folder : {data_dir, data_dir / what.folder})
-    if (auto out = files_in(folder, what.name, pattern); !out.empty())
+  for (const auto& folder : {data_dir, data_dir / description.folder})
+    if (auto out = files_in(folder, description.name, pattern); !out.empty())
       return out;
-  refuse_python_version(what, data_dir);
-  throw run_error(what.name + ": no file " + numbered(pattern, 1) + " in " +
-                  data_dir.string() + " or " +
-                  (data_dir / what.folder).string());
+  refuse_python_version(description, data_dir);
+  throw run_error(description.name + ": no file " + numbered(pattern, 1) +
+                  " in " + data_dir.string() + " or " +
+                  (data_dir / description.folder).string());
 }
 
 /// Samples in so many bytes of a file.
@@ -82,77 +82,76 @@ uint64_t count_records(uint64_t bytes, uint32_t label_bytes,
   return count;
 }
 
-dataset_source load_cifar(const cifar_description& what,
+dataset_source load_cifar(const cifar_description& description,
                           const fs::path& data_dir, const std::string& pattern,
                           damage_list* damage) {
   std::array<int64_t, 3> shape{3, 32, 32};
-  memory_store::parts out{what.name, shape, what.classes, {}, {}};
-  for (const auto& file : files_of(what, data_dir, pattern))
+  memory_store::parts out{description.name, shape, description.classes, {}, {}};
+  for (const auto& file : files_of(description, data_dir, pattern))
     note_damage(damage, [&] {
       auto good = out.labels.size();
       auto bytes = read_file(file);
       try {
-        parse_cifar(bytes, what.classes, what.label_bytes, file.string(),
-                    out.pixels, out.labels);
+        parse_cifar(bytes, description.label_bytes, file.string(), out);
       } catch (const run_error&) {
         out.labels.resize(good);
         out.pixels.resize(good * pixels);
         throw;
       }
     });
-  return {std::make_shared<memory_store>(std::move(out)), shape, what.classes};
+  return {std::make_shared<memory_store>(std::move(out)), shape,
+          description.classes};
 }
 
-uint64_t count_samples(const cifar_description& what, const fs::path& data_dir,
-                       const std::string& pattern) {
+uint64_t count_samples(const cifar_description& description,
+                       const fs::path& data_dir, const std::string& pattern) {
   uint64_t out = 0;
-  for (const auto& file : files_of(what, data_dir, pattern)) {
+  for (const auto& file : files_of(description, data_dir, pattern)) {
     std::error_code error;
     auto bytes = fs::file_size(file, error);
     if (error)
       throw run_error(file.string() + ": cannot be read: " + error.message());
-    out += count_records(bytes, what.label_bytes, file.string());
+    out += count_records(bytes, description.label_bytes, file.string());
   }
   return out;
 }
 
 } // namespace
 
-void parse_cifar(std::span<const uint8_t> bytes, uint32_t classes,
-                 uint32_t label_bytes, const std::string& name,
-                 std::vector<uint8_t>& to_pixels,
-                 std::vector<uint8_t>& to_labels) {
+void parse_cifar(std::span<const uint8_t> bytes, uint32_t label_bytes,
+                 const std::string& name, memory_store::parts& to) {
   auto record = label_bytes + pixels;
   auto count = count_records(bytes.size(), label_bytes, name);
-  to_pixels.reserve(to_pixels.size() + count * pixels);
+  to.pixels.reserve(to.pixels.size() + count * pixels);
   for (size_t i = 0; i < count; ++i) {
     auto at = i * record + label_bytes - 1;
-    if (bytes[at] >= classes)
+    if (bytes[at] >= to.classes)
       throw run_error(name + ": at byte " + std::to_string(at) + ": label " +
                       std::to_string(bytes[at]) + " is not in 0 to " +
-                      std::to_string(classes - 1));
-    to_labels.push_back(bytes[at]);
+                      std::to_string(to.classes - 1));
+    to.labels.push_back(bytes[at]);
     auto image = bytes.subspan(at + 1, pixels);
-    to_pixels.insert(to_pixels.end(), image.begin(), image.end());
+    to.pixels.insert(to.pixels.end(), image.begin(), image.end());
   }
 }
 
-source_pair load_cifar(const cifar_description& what, const fs::path& data_dir,
-                       data_part wanted, damage_list* damage) {
+source_pair load_cifar(const cifar_description& description,
+                       const fs::path& data_dir, data_part wanted,
+                       damage_list* damage) {
   source_pair result;
   if (wants_train(wanted))
-    result.train = load_cifar(what, data_dir, what.train, damage);
+    result.train = load_cifar(description, data_dir, description.train, damage);
   if (wants_test(wanted))
-    result.test = load_cifar(what, data_dir, what.test, damage);
+    result.test = load_cifar(description, data_dir, description.test, damage);
   return result;
 }
 
-source_survey survey_cifar(const cifar_description& what,
+source_survey survey_cifar(const cifar_description& description,
                            const fs::path& data_dir) {
   return {{3, 32, 32},
-          what.classes,
-          count_samples(what, data_dir, what.train),
-          count_samples(what, data_dir, what.test)};
+          description.classes,
+          count_samples(description, data_dir, description.train),
+          count_samples(description, data_dir, description.test)};
 }
 
 } // namespace troupe::data

@@ -10,8 +10,8 @@ namespace {
 
 class external_store final : public sample_store {
 public:
-  external_store(config::external_data what, uint64_t size)
-    : what_(std::move(what)), size_(size) {
+  external_store(config::external_data dataset, uint64_t size)
+    : what_(std::move(dataset)), size_(size) {
     // nop
   }
 
@@ -39,12 +39,12 @@ private:
 
 } // namespace
 
-source_pair make_external(const config::external_data& what) {
-  auto part = [&what](uint64_t size) {
+source_pair make_external(const config::external_data& dataset) {
+  auto part = [&dataset](uint64_t size) {
     return dataset_source{
-      std::make_shared<external_store>(what, size), {1, 1, 1}, 0};
+      std::make_shared<external_store>(dataset, size), {1, 1, 1}, 0};
   };
-  return {part(what.samples), part(0)};
+  return {part(dataset.samples), part(0)};
 }
 
 } // namespace troupe::data

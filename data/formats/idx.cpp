@@ -21,8 +21,9 @@ constexpr std::array<uint8_t, 4> images_magic{0, 0, 8, 3};
 constexpr std::array<uint8_t, 4> labels_magic{0, 0, 8, 1};
 
 [[noreturn]] void fail_at(const std::string& name, uint64_t position,
-                          const std::string& what) {
-  throw run_error(name + ": at byte " + std::to_string(position) + ": " + what);
+                          const std::string& reason) {
+  throw run_error(name + ": at byte " + std::to_string(position) + ": " +
+                  reason);
 }
 
 /// Bytes with a known end, or a stream of them out of a file.
@@ -160,13 +161,13 @@ std::string hex(std::span<const uint8_t> bytes) {
 template <size_t N>
 std::array<uint32_t, N> read_header(source& in,
                                     const std::array<uint8_t, 4>& magic,
-                                    std::string_view what) {
+                                    std::string_view name) {
   std::array<uint8_t, 4 + 4 * N> bytes{};
   auto n = in.read(bytes);
   auto found = std::span{bytes}.first(std::min<size_t>(n, 4));
   if (!std::ranges::equal(found, magic)) {
     fail_at(in.name, 0,
-            "not an IDX file of " + std::string{what} + ": it begins with " +
+            "not an IDX file of " + std::string{name} + ": it begins with " +
               (found.empty() ? "nothing" : hex(found)) + " instead of " +
               hex(magic));
   }

@@ -13,17 +13,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<fs::path> folders(const idx_dataset_description& what,
+std::vector<fs::path> folders(const idx_dataset_description& description,
                               const fs::path& data_dir) {
-  return {data_dir, data_dir / "raw", data_dir / what.folder / "raw"};
+  return {data_dir, data_dir / "raw", data_dir / description.folder / "raw"};
 }
 
 /// @param stem, kind For example "train-images" and "idx3-ubyte".
-fs::path find_file(const idx_dataset_description& what,
+fs::path find_file(const idx_dataset_description& description,
                    const fs::path& data_dir, const std::string& stem,
                    const std::string& kind) {
   std::error_code error;
-  for (const auto& folder : folders(what, data_dir)) {
+  for (const auto& folder : folders(description, data_dir)) {
     for (const auto* separator : {"-", "."}) {
       for (const auto* ending : {"", ".gz"}) {
         auto file = folder / (stem + separator + kind + ending);
@@ -34,11 +34,11 @@ fs::path find_file(const idx_dataset_description& what,
     }
   }
   std::string tried;
-  for (const auto& folder : folders(what, data_dir)) {
+  for (const auto& folder : folders(description, data_dir)) {
     tried += (tried.empty() ? "" : ", ") + folder.string();
   }
-  throw run_error(what.name + ": no file " + stem + "-" + kind + " or " + stem +
-                  "." + kind + " (or with .gz) in any of: " + tried);
+  throw run_error(description.name + ": no file " + stem + "-" + kind + " or " +
+                  stem + "." + kind + " (or with .gz) in any of: " + tried);
 }
 
 struct part_files {
@@ -46,10 +46,10 @@ struct part_files {
   fs::path labels;
 };
 
-part_files find_part(const idx_dataset_description& what,
+part_files find_part(const idx_dataset_description& description,
                      const fs::path& data_dir, const std::string& stem) {
-  return {find_file(what, data_dir, stem + "-images", "idx3-ubyte"),
-          find_file(what, data_dir, stem + "-labels", "idx1-ubyte")};
+  return {find_file(description, data_dir, stem + "-images", "idx3-ubyte"),
+          find_file(description, data_dir, stem + "-labels", "idx1-ubyte")};
 }
 
 void require_as_many(const part_files& files, uint64_t images,
@@ -64,31 +64,31 @@ void require_as_many(const part_files& files, uint64_t images,
   }
 }
 
-dataset_source load_idx(const idx_dataset_description& what,
+dataset_source load_idx(const idx_dataset_description& description,
                         const part_files& files) {
   auto images = read_idx_images(files.images);
-  auto labels = read_idx_labels(files.labels, what.classes);
+  auto labels = read_idx_labels(files.labels, description.classes);
   require_as_many(files, images.count, labels.size());
   std::array<int64_t, 3> shape{1, images.rows, images.columns};
   auto store = std::make_shared<memory_store>(
-    memory_store::parts{what.name, shape, what.classes,
+    memory_store::parts{description.name, shape, description.classes,
                         std::move(images.pixels), std::move(labels)});
-  return {store, shape, what.classes};
+  return {store, shape, description.classes};
 }
 
-idx_header survey_part(const idx_dataset_description& what,
+idx_header survey_part(const idx_dataset_description& description,
                        const fs::path& data_dir, const std::string& stem) {
-  auto files = find_part(what, data_dir, stem);
+  auto files = find_part(description, data_dir, stem);
   auto images = read_idx_images_header(files.images);
   require_as_many(files, images.count,
                   read_idx_labels_header(files.labels).count);
   return images;
 }
 
-void require_same_size(const idx_dataset_description& what,
+void require_same_size(const idx_dataset_description& description,
                        const fs::path& data_dir, bool same) {
   if (!same) {
-    throw run_error(what.name + " in " + data_dir.string() +
+    throw run_error(description.name + " in " + data_dir.string() +
                     ": the images for training and for testing differ in "
                     "size");
   }
@@ -96,31 +96,35 @@ void require_same_size(const idx_dataset_description& what,
 
 } // namespace
 
-source_pair load_idx(const idx_dataset_description& what,
+source_pair load_idx(const idx_dataset_description& description,
                      const fs::path& data_dir, data_part wanted,
                      damage_list* damage) {
   source_pair result;
   auto load = [&](const std::string& stem, dataset_source& to) {
-    note_damage(damage,
-                [&] { to = load_idx(what, find_part(what, data_dir, stem)); });
+    note_damage(damage, [&] {
+      to = load_idx(description, find_part(description, data_dir, stem));
+    });
   };
   if (wants_train(wanted))
-    load(what.train, result.train);
+    load(description.train, result.train);
   if (wants_test(wanted))
-    load(what.test, result.test);
+    load(description.test, result.test);
   if (result.train.store && result.test.store)
-    require_same_size(what, data_dir, result.train.shape == result.test.shape);
+    require_same_size(description, data_dir,
+                      result.train.shape == result.test.shape);
   return result;
 }
 
-source_survey survey_idx(const idx_dataset_description& what,
+source_survey survey_idx(const idx_dataset_description& description,
                          const fs::path& data_dir) {
-  auto train = survey_part(what, data_dir, what.train);
-  auto test = survey_part(what, data_dir, what.test);
-  require_same_size(what, data_dir,
+  auto train = survey_part(description, data_dir, description.train);
+  auto test = survey_part(description, data_dir, description.test);
+  require_same_size(description, data_dir,
                     train.rows == test.rows && train.columns == test.columns);
-  return {
-    {1, train.rows, train.columns}, what.classes, train.count, test.count};
+  return {{1, train.rows, train.columns},
+          description.classes,
+          train.count,
+          test.count};
 }
 
 } // namespace troupe::data

@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 /// Links among folders may go in a circle.
 constexpr int deepest = 16;
 
-[[noreturn]] void fail_in(const fs::path& where, const std::string& what) {
-  throw run_error(where.string() + ": " + what);
+[[noreturn]] void fail_in(const fs::path& where, const std::string& reason) {
+  throw run_error(where.string() + ": " + reason);
 }
 
 /// Sorted by name, without the hidden ones, which are counted in `without`.

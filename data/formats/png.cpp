@@ -124,9 +124,9 @@ private:
     step();
   }
 
-  [[noreturn]] static void leave(png_structp from, png_const_charp what) {
+  [[noreturn]] static void leave(png_structp from, png_const_charp message) {
     auto* self = static_cast<png*>(png_get_error_ptr(from));
-    std::snprintf(self->text_, sizeof self->text_, "%s", what);
+    std::snprintf(self->text_, sizeof self->text_, "%s", message);
     std::longjmp(self->out_, 1);
   }
 

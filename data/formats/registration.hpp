@@ -30,7 +30,7 @@ class register_dataset {
 public:
   /// A name that is taken or invalid is reported as `usage_error` when data
   /// sets are looked up: before main nobody could catch it.
-  explicit register_dataset(dataset_entry what);
+  explicit register_dataset(dataset_entry entry);
 };
 
 } // namespace troupe::data

@@ -25,9 +25,10 @@ const normalisation of_imagenet{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
 constexpr const char* cifar_training = "crop(padding=4)+flip";
 constexpr const char* image_training = "resized-crop+flip";
 
-dataset_entry idx(const idx_dataset_description& what,
+dataset_entry idx(const idx_dataset_description& description,
                   const normalisation& scale) {
-  auto train = what.train, test = what.test, before = std::string{};
+  auto train = description.train, test = description.test,
+       before = std::string{};
   if (train.ends_with("-train")) {
     before = train.substr(0, train.size() - 5);
     train = "train";
@@ -35,20 +36,21 @@ dataset_entry idx(const idx_dataset_description& what,
   }
   auto files = before + "{" + train + "," + test +
                "}-{images-idx3,labels-idx1}-ubyte, plain or .gz";
-  return {what.name,
+  return {description.name,
           "1x28x28",
-          std::to_string(what.classes),
+          std::to_string(description.classes),
           "none",
           files,
           scale,
-          [what](const data_settings& from, uint64_t, data_part wanted) {
-            return load_idx(what, from.data_dir, wanted);
+          [description](const data_settings& from, uint64_t, data_part wanted) {
+            return load_idx(description, from.data_dir, wanted);
           },
-          [what](const data_settings& from) {
-            return survey_idx(what, from.data_dir);
+          [description](const data_settings& from) {
+            return survey_idx(description, from.data_dir);
           },
-          [what](const data_settings& from, damage_list& damage) {
-            return load_idx(what, from.data_dir, data_part::both, &damage);
+          [description](const data_settings& from, damage_list& damage) {
+            return load_idx(description, from.data_dir, data_part::both,
+                            &damage);
           }};
 }
 
@@ -58,22 +60,23 @@ dataset_entry emnist(const std::string& split, uint32_t classes) {
              of_emnist);
 }
 
-dataset_entry cifar(const cifar_description& what, const normalisation& scale,
-                    const std::string& files) {
-  return {what.name,
+dataset_entry cifar(const cifar_description& description,
+                    const normalisation& scale, const std::string& files) {
+  return {description.name,
           "3x32x32",
-          std::to_string(what.classes),
+          std::to_string(description.classes),
           cifar_training,
           files,
           scale,
-          [what](const data_settings& from, uint64_t, data_part wanted) {
-            return load_cifar(what, from.data_dir, wanted);
+          [description](const data_settings& from, uint64_t, data_part wanted) {
+            return load_cifar(description, from.data_dir, wanted);
           },
-          [what](const data_settings& from) {
-            return survey_cifar(what, from.data_dir);
+          [description](const data_settings& from) {
+            return survey_cifar(description, from.data_dir);
           },
-          [what](const data_settings& from, damage_list& damage) {
-            return load_cifar(what, from.data_dir, data_part::both, &damage);
+          [description](const data_settings& from, damage_list& damage) {
+            return load_cifar(description, from.data_dir, data_part::both,
+                              &damage);
           }};
 }
 
@@ -250,10 +253,10 @@ const std::vector<dataset_entry>& checked_table() {
 /// call it (CMakeLists.txt).
 extern "C" const char troupe_datasets_are_known = 1;
 
-register_dataset::register_dataset(dataset_entry what) {
+register_dataset::register_dataset(dataset_entry entry) {
   auto& all = table();
-  config::add_dataset(what.name, !what.files.empty(), what.image);
-  all.push_back(std::move(what));
+  config::add_dataset(entry.name, !entry.files.empty(), entry.image);
+  all.push_back(std::move(entry));
 }
 
 const std::vector<dataset_entry>& dataset_registry() {

@@ -49,11 +49,11 @@ source_pair load_digits(uint64_t seed);
 
 /// A coarse picture for each class plus noise; the same bytes on every machine.
 /// A convolutional network learns it in a few steps.
-source_pair make_synthetic(const config::synthetic_data& what,
+source_pair make_synthetic(const config::synthetic_data& dataset,
                            data_part wanted);
 
 /// Samples that are not here: they can be counted and not loaded.
-source_pair make_external(const config::external_data& what);
+source_pair make_external(const config::external_data& dataset);
 
 /// What the files of a data set in IDX files are called.
 struct idx_dataset_description {
@@ -69,12 +69,12 @@ struct idx_dataset_description {
 /// `data_dir`/FOLDER/raw.
 /// @throws run_error naming the file and what is wrong; if a file is absent,
 /// the folders and names that were tried.
-source_pair load_idx(const idx_dataset_description& what,
+source_pair load_idx(const idx_dataset_description& description,
                      const std::filesystem::path& data_dir, data_part wanted,
                      damage_list* damage = nullptr);
 
 /// The same from the headers of the files.
-source_survey survey_idx(const idx_dataset_description& what,
+source_survey survey_idx(const idx_dataset_description& description,
                          const std::filesystem::path& data_dir);
 
 /// What the files of a data set in CIFAR's binary files are called: records of
@@ -94,12 +94,12 @@ struct cifar_description {
 };
 
 /// @throws run_error naming file, position and what is wrong there.
-source_pair load_cifar(const cifar_description& what,
+source_pair load_cifar(const cifar_description& description,
                        const std::filesystem::path& data_dir, data_part wanted,
                        damage_list* damage = nullptr);
 
 /// The same from the sizes of the files.
-source_survey survey_cifar(const cifar_description& what,
+source_survey survey_cifar(const cifar_description& description,
                            const std::filesystem::path& data_dir);
 
 /// `data_dir`/{train,val}/CLASS/.../IMAGE, or `test` for `val`. Classes and
@@ -116,13 +116,13 @@ source_survey survey_folder(const std::filesystem::path& data_dir);
 /// which holds the number of the class. Without names: all train*.tar, and all
 /// val*.tar or test*.tar. The number of classes follows from the highest label.
 /// @throws run_error naming file, position and what is wrong there.
-source_pair load_tar(const config::tar_shards& what,
+source_pair load_tar(const config::tar_shards& archives,
                      const std::filesystem::path& data_dir, data_part wanted,
                      damage_list* damage = nullptr);
 
 /// Only checks that the files exist.
 /// @throws run_error if one is absent.
-source_survey survey_tar(const config::tar_shards& what,
+source_survey survey_tar(const config::tar_shards& archives,
                          const std::filesystem::path& data_dir);
 
 } // namespace troupe::data

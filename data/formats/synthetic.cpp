@@ -39,38 +39,38 @@ void draw(const std::array<int64_t, 3>& shape, const std::vector<bool>& picture,
       }
 }
 
-dataset_source draw_part(const config::synthetic_data& what, uint64_t first,
+dataset_source draw_part(const config::synthetic_data& dataset, uint64_t first,
                          uint64_t count) {
-  memory_store::parts out{.name = config::to_string(what),
-                          .shape = what.shape,
-                          .classes = what.classes,
+  memory_store::parts out{.name = config::to_string(dataset),
+                          .shape = dataset.shape,
+                          .classes = dataset.classes,
                           .pixels = {},
                           .labels = {}};
   std::vector<std::vector<bool>> pictures;
-  for (int64_t label = 0; label < what.classes; ++label)
-    pictures.push_back(picture_of(label, what.shape[0]));
+  for (int64_t label = 0; label < dataset.classes; ++label)
+    pictures.push_back(picture_of(label, dataset.shape[0]));
   auto pixels =
-    static_cast<size_t>(what.shape[0] * what.shape[1] * what.shape[2]);
+    static_cast<size_t>(dataset.shape[0] * dataset.shape[1] * dataset.shape[2]);
   out.pixels.resize(count * pixels);
   for (uint64_t i = 0; i < count; ++i) {
-    auto label = (first + i) % static_cast<uint64_t>(what.classes);
+    auto label = (first + i) % static_cast<uint64_t>(dataset.classes);
     out.labels.push_back(static_cast<uint8_t>(label));
-    draw(what.shape, pictures[label], first + i,
+    draw(dataset.shape, pictures[label], first + i,
          out.pixels.data() + i * pixels);
   }
-  return {std::make_shared<memory_store>(std::move(out)), what.shape,
-          what.classes};
+  return {std::make_shared<memory_store>(std::move(out)), dataset.shape,
+          dataset.classes};
 }
 
 } // namespace
 
-source_pair make_synthetic(const config::synthetic_data& what,
+source_pair make_synthetic(const config::synthetic_data& dataset,
                            data_part wanted) {
   source_pair result;
   if (wants_train(wanted))
-    result.train = draw_part(what, 0, what.samples);
+    result.train = draw_part(dataset, 0, dataset.samples);
   if (wants_test(wanted))
-    result.test = draw_part(what, what.samples, what.test_samples());
+    result.test = draw_part(dataset, dataset.samples, dataset.test_samples());
   return result;
 }
 

@@ -31,7 +31,7 @@ public:
   std::vector<tar_member> walk() {
     if (size_ < block)
       fail("the file is too short for a tar file");
-    while (at_ < size_ && take())
+    while (at_ < size_ && read_member())
       ; // nop
     if (pending_)
       fail("the file ends between a name and its member");
@@ -39,12 +39,12 @@ public:
   }
 
 private:
-  [[noreturn]] void fail(const std::string& what) const {
-    throw run_error(name_ + ": at byte " + std::to_string(at_) + ": " + what);
+  [[noreturn]] void fail(const std::string& reason) const {
+    throw run_error(name_ + ": at byte " + std::to_string(at_) + ": " + reason);
   }
 
   /// Takes the member at the position; false at the end of the archive.
-  bool take() {
+  bool read_member() {
     header raw{};
     if (read_(at_, raw) < block)
       fail("the file is cut off within a header");

@@ -34,17 +34,17 @@ public:
     // nop
   }
 
-  void take(const tar_member& what) {
-    if (auto hidden = hidden_part(what.name); !hidden.empty())
+  void add_member(const tar_member& member) {
+    if (auto hidden = hidden_part(member.name); !hidden.empty())
       return without_.add_hidden(hidden);
-    auto [stem, kind] = split_name(what.name);
+    auto [stem, kind] = split_name(member.name);
     if (kind.empty())
-      return without_.add(base_of(what.name));
+      return without_.add(base_of(member.name));
     if (stem != stem_) {
       finish_group();
       stem_ = stem;
     }
-    group_.push_back(&what);
+    group_.push_back(&member);
   }
 
   std::vector<tar_sample> finish() {
@@ -55,9 +55,9 @@ public:
 private:
   using members = std::vector<const tar_member*>;
 
-  [[noreturn]] void fail(uint64_t at, const std::string& what) const {
+  [[noreturn]] void fail(uint64_t at, const std::string& reason) const {
     throw run_error(name_ + ": at byte " + std::to_string(at) +
-                    ": the sample " + config::in_quotes(stem_) + " " + what);
+                    ": the sample " + config::in_quotes(stem_) + " " + reason);
   }
 
   void finish_group() {
@@ -153,23 +153,23 @@ private:
     samples_.push_back(std::move(out));
   }
 
-  int64_t number_in(const tar_member& what) const {
-    std::string text(std::min<uint64_t>(what.size, 32), '\0');
-    read_(what.begin, {reinterpret_cast<uint8_t*>(text.data()), text.size()});
+  int64_t number_in(const tar_member& member) const {
+    std::string text(std::min<uint64_t>(member.size, 32), '\0');
+    read_(member.begin, {reinterpret_cast<uint8_t*>(text.data()), text.size()});
     std::string_view digits{text};
     while (!digits.empty() && (digits.back() == '\n' || digits.back() == '\r'))
       digits.remove_suffix(1);
     digits = config::trim(digits);
     if (digits.empty() || digits.size() > 7 ||
         digits.find_first_not_of("0123456789") != digits.npos)
-      fail(what.begin,
+      fail(member.begin,
            "has a label that is no number: " + config::in_quotes(digits));
     int64_t out = 0;
     for (auto c : digits)
       out = out * 10 + (c - '0');
     if (out > highest_label)
-      fail(what.begin, "has the label " + std::string{digits} +
-                         "; the limit is " + std::to_string(highest_label));
+      fail(member.begin, "has the label " + std::string{digits} +
+                           "; the limit is " + std::to_string(highest_label));
     return out;
   }
 
@@ -292,7 +292,7 @@ std::vector<tar_sample> index_samples(const bytes_at& read, uint64_t size,
   auto members = index_tar(read, size, name, &counted);
   grouper groups{read, name, counted};
   for (const auto& each : members)
-    groups.take(each);
+    groups.add_member(each);
   return groups.finish();
 }
 
@@ -308,13 +308,13 @@ std::vector<tar_sample> index_shard(const fs::path& file,
   config::refuse_file(file, why);
 }
 
-shard_files find_shards(const config::tar_shards& what,
+shard_files find_shards(const config::tar_shards& archives,
                         const fs::path& data_dir, data_part wanted) {
   shard_files out;
-  if (!what.train.empty()) {
-    out.train = named(what.train, data_dir);
+  if (!archives.train.empty()) {
+    out.train = named(archives.train, data_dir);
     if (wants_test(wanted))
-      out.test = named(what.validation, data_dir);
+      out.test = named(archives.validation, data_dir);
     return out;
   }
   out.train = beginning_with("train", data_dir);
@@ -331,9 +331,10 @@ shard_files find_shards(const config::tar_shards& what,
 
 // The training shards define the number of classes, also for nodes that do not
 // train.
-source_pair load_tar(const config::tar_shards& what, const fs::path& data_dir,
-                     data_part wanted, damage_list* damage) {
-  auto files = find_shards(what, data_dir, wanted);
+source_pair load_tar(const config::tar_shards& archives,
+                     const fs::path& data_dir, data_part wanted,
+                     damage_list* damage) {
+  auto files = find_shards(archives, data_dir, wanted);
   auto train = std::make_shared<tar_store>(std::move(files.train), damage);
   auto classes = train->classes();
   auto require_samples = [&](const tar_store& part, const char* use) {
@@ -362,9 +363,9 @@ source_pair load_tar(const config::tar_shards& what, const fs::path& data_dir,
   return out;
 }
 
-source_survey survey_tar(const config::tar_shards& what,
+source_survey survey_tar(const config::tar_shards& archives,
                          const fs::path& data_dir) {
-  find_shards(what, data_dir);
+  find_shards(archives, data_dir);
   return {.shape = {3, 0, 0}, .classes = std::nullopt, .in_memory = false};
 }
 

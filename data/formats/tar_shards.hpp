@@ -53,7 +53,7 @@ struct shard_files {
 /// The files that a declaration means, which all exist; test files only if they
 /// are wanted.
 /// @throws run_error if there are none, or one is absent.
-shard_files find_shards(const config::tar_shards& what,
+shard_files find_shards(const config::tar_shards& archives,
                         const std::filesystem::path& data_dir,
                         data_part wanted = data_part::both);
 

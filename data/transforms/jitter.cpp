@@ -119,16 +119,16 @@ void turn_hue(picture& image, double by) {
 
 } // namespace
 
-void jitter(picture& image, const draws& what) {
-  for (auto step : what.order) {
-    if (step == 0 && what.brightness)
-      brighten(image, *what.brightness);
-    if (step == 1 && what.contrast)
-      contrast(image, *what.contrast);
-    if (step == 2 && what.saturation)
-      saturate(image, *what.saturation);
-    if (step == 3 && what.hue)
-      turn_hue(image, *what.hue);
+void jitter(picture& image, const draws& numbers) {
+  for (auto step : numbers.order) {
+    if (step == 0 && numbers.brightness)
+      brighten(image, *numbers.brightness);
+    if (step == 1 && numbers.contrast)
+      contrast(image, *numbers.contrast);
+    if (step == 2 && numbers.saturation)
+      saturate(image, *numbers.saturation);
+    if (step == 3 && numbers.hue)
+      turn_hue(image, *numbers.hue);
   }
 }
 

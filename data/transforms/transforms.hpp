@@ -65,7 +65,7 @@ picture resize(const picture& from, int64_t height, int64_t width,
 /// Changes colours in the drawn order, with the same bytes as torchvision on
 /// PIL images. Saturation and hue have no effect on gray images.
 /// @pre `image` owns its pixels, with interleaved channels.
-void jitter(picture& image, const draws& what);
+void jitter(picture& image, const draws& numbers);
 
 /// A copy of `part`, black outside of the image.
 picture cut(const picture& from, const window& part);

@@ -39,8 +39,8 @@ void wait_for(const c10::IValue& x) {
 }
 
 std::unique_ptr<at::ObserverContext>
-before_operator(const at::RecordFunction& what) {
-  for (const auto& x : what.inputs())
+before_operator(const at::RecordFunction& function) {
+  for (const auto& x : function.inputs())
     wait_for(x);
   return nullptr;
 }

@@ -40,7 +40,7 @@ block_cache::~block_cache() {
   drop_oldest(0);
 }
 
-void* block_cache::take(size_t bytes) {
+void* block_cache::take_block(size_t bytes) {
   auto asked = size_class(std::max(bytes, smallest));
   std::unique_lock guard{mutex_};
   ++requests_;

@@ -46,7 +46,7 @@ public:
   /// A block of at least so many bytes, at the beginning of a page. What lies
   /// in it is arbitrary.
   /// @throws std::bad_alloc if the kernel has no more memory.
-  void* take(size_t bytes);
+  void* take_block(size_t bytes);
 
   /// Takes a block back. False, and nothing else, if it is not from here; most
   /// memory of other allocators is recognised without a lock.

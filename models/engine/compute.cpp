@@ -139,7 +139,6 @@ gradient_result compute_engine::run(const at::Tensor& weights,
                                     const at::Tensor& inputs,
                                     const at::Tensor& targets,
                                     const at::Tensor& gradient,
-                                    const std::atomic<bool>* cancel,
                                     const batch_context& about) {
   require_fit(weights, "the weights do");
   require_fit(gradient, "the buffer for the gradient does");
@@ -148,7 +147,7 @@ gradient_result compute_engine::run(const at::Tensor& weights,
     try {
       state_->place_statistics(about, weights, gradient);
       segment_batch batch{weights, gradient, layout().statistics_of(gradient),
-                          cancel};
+                          about.cancel};
       batch.arriving = about.arriving ? &about.arriving : nullptr;
       batch.ready = about.ready ? &about.ready : nullptr;
       state_->all.begin(batch);
@@ -160,9 +159,9 @@ gradient_result compute_engine::run(const at::Tensor& weights,
 }
 
 void compute_engine::require_fit(const at::Tensor& flat,
-                                 const char* what) const {
+                                 const char* name) const {
   if (!layout().fits(flat))
-    throw run_error(std::string{what} + " not fit the network: it has " +
+    throw run_error(std::string{name} + " not fit the network: it has " +
                     std::to_string(layout().parameter_count()) + " parameters");
 }
 

@@ -29,7 +29,8 @@ struct gradient_result {
 
 /// What else a gradient depends on.
 struct batch_context {
-  lease from; ///< Keys the masks of dropout layers, with the run's seed.
+  /// Keys the masks of dropout layers, with the run's seed.
+  lease from = {};
   /// The running statistics to start from; undefined: those in the weights.
   at::Tensor statistics = {};
   /// For weights that are still arriving: each layer waits for its own. If they
@@ -41,6 +42,9 @@ struct batch_context {
   /// Where the batch is a part of another: gradient and loss are its share in
   /// the means over all samples of that one.
   replica_part part = {};
+  /// Checked on entry, after each forward and after each parameter's gradient;
+  /// null: never. After a cancel the gradient is arbitrary.
+  const std::atomic<bool>* cancel = nullptr;
 };
 
 /// The score of weights over a data set.
@@ -90,13 +94,9 @@ public:
   /// `about`. With `micro_batch_size` the parts of the batch are computed one
   /// after the other: gradients and losses are added up, weighted by samples,
   /// and each part continues from the previous part's statistics.
-  /// @param cancel Checked on entry, after each forward and after each
-  /// parameter's gradient; may be null. After a cancel, `gradient` is
-  /// arbitrary.
   /// @throws run_error if sizes do not fit, or LibTorch fails.
   gradient_result run(const at::Tensor& weights, const at::Tensor& inputs,
                       const at::Tensor& targets, const at::Tensor& gradient,
-                      const std::atomic<bool>* cancel = nullptr,
                       const batch_context& about = {});
 
   /// Scores the weights over all batches of `next`, without gradients; always
@@ -108,7 +108,7 @@ public:
                              const std::atomic<bool>* cancel = nullptr);
 
 private:
-  void require_fit(const at::Tensor& flat, const char* what) const;
+  void require_fit(const at::Tensor& flat, const char* name) const;
 
   struct state;
   std::unique_ptr<state> state_;

@@ -29,9 +29,9 @@ inline void check(const std::atomic<bool>* cancel) {
 /// What LibTorch throws becomes a run_error of one line. Its interpreter of
 /// scripts throws standard exceptions.
 template <class F>
-auto guarded(const char* what, F&& f) {
-  auto told = [what](const char* text) {
-    return run_error(std::string{what} + " failed: " + cause_in(text));
+auto guarded(const char* action, F&& f) {
+  auto told = [action](const char* text) {
+    return run_error(std::string{action} + " failed: " + cause_in(text));
   };
   try {
     return f();

@@ -52,10 +52,10 @@ const loss_entry& loss_named(const std::string& name) {
 /// call it (CMakeLists.txt).
 extern "C" const char troupe_losses_are_known = 1;
 
-register_loss::register_loss(loss_entry what) {
+register_loss::register_loss(loss_entry entry) {
   auto& all = loss_table();
-  config::add_loss(what.name, what.make != nullptr);
-  all.push_back(std::move(what));
+  config::add_loss(entry.name, entry.make != nullptr);
+  all.push_back(std::move(entry));
 }
 
 training_loss::training_loss(const config::training_settings& settings)
@@ -79,11 +79,11 @@ at::Tensor training_loss::sum(const at::Tensor& scores,
   return call(evaluate_, scores, targets, at::Reduction::Sum);
 }
 
-at::Tensor training_loss::call(const loss_function& what,
+at::Tensor training_loss::call(const loss_function& loss,
                                const at::Tensor& scores,
                                const at::Tensor& targets,
                                at::Reduction::Reduction how) const {
-  auto out = what(scores, targets, how);
+  auto out = loss(scores, targets, how);
   if (out.defined() && out.numel() == 1 && out.is_floating_point())
     return out;
   std::ostringstream text;

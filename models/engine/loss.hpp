@@ -41,7 +41,7 @@ class register_loss {
 public:
   /// A name that is taken or invalid is reported as `usage_error` when settings
   /// are read, because before main nobody could catch it.
-  explicit register_loss(loss_entry what);
+  explicit register_loss(loss_entry entry);
 };
 
 /// A loss in training, or in an evaluation, where labels are not smoothed.
@@ -59,7 +59,7 @@ public:
   at::Tensor sum(const at::Tensor& scores, const at::Tensor& targets) const;
 
 private:
-  at::Tensor call(const loss_function& what, const at::Tensor& scores,
+  at::Tensor call(const loss_function& loss, const at::Tensor& scores,
                   const at::Tensor& targets,
                   at::Reduction::Reduction how) const;
 

@@ -160,21 +160,22 @@ void segment::set_training(bool on) {
 
 // -- batches ------------------------------------------------------------------
 
-void segment::begin(const segment_batch& what) {
-  if (!layout_.fits(what.weights, range_.count) ||
-      !layout_.fits(what.gradient, range_.count))
+void segment::begin(const segment_batch& batch) {
+  if (!layout_.fits(batch.weights, range_.count) ||
+      !layout_.fits(batch.gradient, range_.count))
     throw run_error("the weights do not fit the network: it has " +
                     std::to_string(layout_.parameter_count()) + " parameters");
   if (!statistics_.empty() &&
-      !layout_.fits(what.statistics, statistics_range_.count))
+      !layout_.fits(batch.statistics, statistics_range_.count))
     throw run_error("the running statistics do not fit the network");
-  batch_ = what;
+  batch_ = batch;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    parameters_[i].set_data(layout_.view(what.weights, slots_[i]));
-    places_.set(parameters_[i], layout_.view(what.gradient, slots_[i]));
+    parameters_[i].set_data(layout_.view(batch.weights, slots_[i]));
+    places_.set(parameters_[i], layout_.view(batch.gradient, slots_[i]));
   }
   for (size_t i = 0; i < statistics_.size(); ++i)
-    statistics_[i].set_data(layout_.view(what.statistics, statistic_slots_[i]));
+    statistics_[i].set_data(
+      layout_.view(batch.statistics, statistic_slots_[i]));
   written_.assign(parameters_.size(), false);
   settled_.assign(parameters_.size(), false);
   missing_ = parameters_.size();

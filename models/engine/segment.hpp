@@ -89,7 +89,7 @@ public:
   // -- batches ----------------------------------------------------------------
 
   /// Binds the buffers of a batch. @throws run_error if sizes do not fit.
-  void begin(const segment_batch& what);
+  void begin(const segment_batch& batch);
 
   /// @param inputs Samples, or the outputs of the part before.
   segment_pass forward(const at::Tensor& inputs, const dropout_key& drop,

@@ -30,7 +30,7 @@ public:
   c10::DataPtr allocate(size_t bytes) override {
     auto* at = bytes < block_cache::smallest
                  ? small_blocks().raw_allocate(bytes)
-                 : tensor_blocks().take(bytes);
+                 : tensor_blocks().take_block(bytes);
     return {at, at, &give_tensor_memory, c10::Device(c10::kCPU)};
   }
 

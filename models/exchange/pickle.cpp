@@ -71,17 +71,17 @@ private:
 
   value& at(index where) { return out_.values_[where]; }
 
-  void push(value what) {
+  void push(value item) {
     if (out_.values_.size() >= pickle::most_values)
       refuse("holds more than " + std::to_string(pickle::most_values) +
              " values");
     stack_.push_back(static_cast<index>(out_.values_.size()));
-    out_.values_.push_back(std::move(what));
+    out_.values_.push_back(std::move(item));
   }
 
-  void push(kind what) {
+  void push(kind type) {
     value made;
-    made.what = what;
+    made.what = type;
     push(std::move(made));
   }
 
@@ -106,9 +106,9 @@ private:
     push(std::move(made));
   }
 
-  void push_items(kind what, std::span<const index> items) {
+  void push_items(kind type, std::span<const index> items) {
     value made;
-    made.what = what;
+    made.what = type;
     for (auto item : items)
       add(made, item);
     push(std::move(made));

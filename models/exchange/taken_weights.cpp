@@ -99,7 +99,7 @@ public:
           slot.name);
   }
 
-  taken_weights take(const whole_weights& to) {
+  taken_weights take_weights(const whole_weights& to) {
     choose_names();
     require_match();
     for (const auto* slots :
@@ -333,7 +333,7 @@ taken_weights take_weights(const weights_file& from, const std::string& network,
                            const flat_layout& layout,
                            const config::key_patterns& skip,
                            const whole_weights& to) {
-  return weights_taker{from, network, layout, skip}.take(to);
+  return weights_taker{from, network, layout, skip}.take_weights(to);
 }
 
 } // namespace troupe::models

@@ -201,19 +201,19 @@ private:
     return callee.text == tensor_maker || callee.text == typed_tensor_maker;
   }
 
-  bool is_tensor(const pickle::value& what) const {
+  bool is_tensor(const pickle::value& item) const {
     const auto* callee =
-      what.what == kind::call ? pickle_.item(what, 0) : nullptr;
+      item.what == kind::call ? pickle_.item(item, 0) : nullptr;
     return callee &&
            (makes_tensor(*callee) || callee->text == parameter_maker ||
             callee->text == parameter_with_state);
   }
 
-  bool is_state_dict(const pickle::value& what) const {
-    if (what.what != kind::mapping || what.items.empty())
+  bool is_state_dict(const pickle::value& item) const {
+    if (item.what != kind::mapping || item.items.empty())
       return false;
-    for (size_t i = 1; i < what.items.size(); i += 2)
-      if (!is_tensor(pickle_[what.items[i]]))
+    for (size_t i = 1; i < item.items.size(); i += 2)
+      if (!is_tensor(pickle_[item.items[i]]))
         return false;
     return true;
   }
@@ -231,11 +231,11 @@ private:
 
   // -- tensors ----------------------------------------------------------------
 
-  void add(const std::string& name, const pickle::value& what) {
-    const auto* made = &what;
-    const auto& callee = *pickle_.item(what, 0);
+  void add(const std::string& name, const pickle::value& item) {
+    const auto* made = &item;
+    const auto& callee = *pickle_.item(item, 0);
     if (!makes_tensor(callee)) { // A parameter, made of a tensor.
-      made = pickle_.item(*pickle_.item(what, 1), 0);
+      made = pickle_.item(*pickle_.item(item, 1), 0);
       if (made == nullptr || !is_tensor(*made) ||
           !makes_tensor(*pickle_.item(*made, 0)))
         refuse_tensor(name, "is not made in a known way");
@@ -272,11 +272,11 @@ private:
   }
 
   std::optional<std::vector<int64_t>>
-  numbers_of(const pickle::value* what) const {
-    if (what == nullptr || what->what != kind::sequence)
+  numbers_of(const pickle::value* item) const {
+    if (item == nullptr || item->what != kind::sequence)
       return std::nullopt;
     std::vector<int64_t> out;
-    for (auto each : what->items) {
+    for (auto each : item->items) {
       const auto& number = pickle_[each];
       if (number.what != kind::whole || number.whole < 0)
         return std::nullopt;

@@ -67,19 +67,19 @@ public:
     out_.append("c").append(module).append("\n").append(of).append("\n");
   }
 
-  void text(std::string_view what) {
+  void text(std::string_view text) {
     out_ += 'X';
-    put(static_cast<uint32_t>(what.size()));
-    out_ += what;
+    put(static_cast<uint32_t>(text.size()));
+    out_ += text;
   }
 
-  void number(int64_t what) {
-    if (what <= std::numeric_limits<int32_t>::max()) {
+  void number(int64_t value) {
+    if (value <= std::numeric_limits<int32_t>::max()) {
       out_ += 'J';
-      put(static_cast<int32_t>(what));
+      put(static_cast<int32_t>(value));
     } else {
       out_ += "\x8a\x08";
-      put(what);
+      put(value);
     }
   }
 
@@ -96,7 +96,7 @@ public:
   }
 
   /// One-letter operations.
-  void operations(std::string_view what) { out_ += what; }
+  void operations(std::string_view text) { out_ += text; }
 
   const std::string& str() const { return out_; }
 

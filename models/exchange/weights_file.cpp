@@ -27,7 +27,7 @@ weights_file::weights_file(std::filesystem::path path)
     auto found = read_torch(bytes, where);
     copies_ = std::move(found.copies);
     has_optimizer_ = found.has_optimizer;
-    take(std::move(found.tensors));
+    sort_tensors(std::move(found.tensors));
   } else if (is_old_torch(bytes)) {
     throw run_error(where + ": is in the form of PyTorch before 1.6; load and "
                             "save it again with a newer one");
@@ -36,11 +36,11 @@ weights_file::weights_file(std::filesystem::path path)
                             "torch.save");
   } else {
     safe_ = tensor_file{std::move(content), where};
-    take({safe_.tensors().begin(), safe_.tensors().end()});
+    sort_tensors({safe_.tensors().begin(), safe_.tensors().end()});
   }
 }
 
-void weights_file::take(std::vector<named_tensor> all) {
+void weights_file::sort_tensors(std::vector<named_tensor> all) {
   for (auto& each : all) {
     auto name = each.name;
     if (!tensors_.emplace(name, std::move(each)).second)

@@ -36,7 +36,7 @@ public:
   bool has_optimizer() const noexcept { return has_optimizer_; }
 
 private:
-  void take(std::vector<named_tensor> all);
+  void sort_tensors(std::vector<named_tensor> all);
 
   std::filesystem::path path_;
   file_bytes content_; ///< Of a file of torch.save.

@@ -32,8 +32,8 @@ std::string without_part(std::string_view name, std::string_view part) {
   return out;
 }
 
-void note(std::string& without, std::string_view what) {
-  auto quoted = "'" + std::string{what} + "'";
+void note(std::string& without, std::string_view name) {
+  auto quoted = "'" + std::string{name} + "'";
   if (without.find(quoted) == without.npos)
     without += (without.empty() ? "" : " and ") + quoted;
 }

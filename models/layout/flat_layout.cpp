@@ -224,7 +224,7 @@ flat_layout flat_layout::from(const torch::nn::Module& module,
     }
     result.dtype_ = found;
   }
-  result.take(std::move(all), owner);
+  result.place_all(std::move(all), owner);
   auto all_frozen = result.slots_.empty() && !result.frozen_slots_.empty();
   if (all_frozen && freeze.empty()) {
     throw run_error("no parameter of the network needs a gradient: there is "
@@ -246,12 +246,12 @@ flat_layout flat_layout::from(
   for (const auto& [name, shape] : parameters) {
     all.push_back({name, shape});
   }
-  result.take(std::move(all));
+  result.place_all(std::move(all));
   return result;
 }
 
-void flat_layout::take(std::vector<parameter_slot> all,
-                       const parameter_owner& owner) {
+void flat_layout::place_all(std::vector<parameter_slot> all,
+                            const parameter_owner& owner) {
   for (auto& x : all) {
     x.count = count_of(x.name, x.shape);
     auto& total = x.frozen                           ? frozen_

@@ -174,8 +174,8 @@ public:
 
 private:
   /// Assigns each tensor its place.
-  void take(std::vector<parameter_slot> all,
-            const parameter_owner& owner = nullptr);
+  void place_all(std::vector<parameter_slot> all,
+                 const parameter_owner& owner = nullptr);
 
   std::vector<parameter_slot> slots_;
   std::vector<parameter_slot> statistics_;

@@ -15,8 +15,8 @@ flat_pool::flat_pool(uint64_t count, config::scalar_type dtype,
   // nop
 }
 
-at::Tensor flat_pool::take() {
-  auto memory = blocks_.take();
+at::Tensor flat_pool::take_tensor() {
+  auto memory = blocks_.take_block();
   auto* data = memory.get();
   return at::from_blob(
     data, {count_},

@@ -24,7 +24,7 @@ public:
   /// A flat tensor, page-aligned, with arbitrary content. Its memory returns to
   /// the pool when the last tensor that shares it is dropped, on any thread.
   /// Throws std::bad_alloc.
-  at::Tensor take();
+  at::Tensor take_tensor();
 
   statistics stats() const { return blocks_.stats(); }
 

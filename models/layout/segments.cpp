@@ -17,8 +17,8 @@ namespace {
 
 using config::placement_rule;
 
-[[noreturn]] void refuse(const std::string& what) {
-  throw usage_error("[placement]: " + what);
+[[noreturn]] void refuse(const std::string& reason) {
+  throw usage_error("[placement]: " + reason);
 }
 
 /// A network that does not tell its parts is one part.

@@ -10,12 +10,12 @@ namespace {
 /// Whether nobody else refers to it. Then nobody can get it any more, because
 /// copies are made from copies. Taking and dropping a handle makes the last
 /// reader's writes visible here.
-bool is_alone(const weights_ptr& what) {
-  const auto& flat = what->flat;
-  if (what.use_count() > 1 || flat.use_count() > 1 ||
+bool is_alone(const weights_ptr& weights) {
+  const auto& flat = weights->flat;
+  if (weights.use_count() > 1 || flat.use_count() > 1 ||
       flat.storage().use_count() > 1)
     return false;
-  auto last_reader = what; // NOLINT(*-unnecessary-copy-initialization)
+  auto last_reader = weights; // NOLINT(*-unnecessary-copy-initialization)
   auto of_tensor = flat;
   auto of_memory = flat.storage();
   return true;
@@ -43,13 +43,14 @@ weights_store::weights_store(uint64_t count, config::scalar_type dtype,
 weights_store::~weights_store() = default;
 
 at::Tensor weights_store::next_buffer() {
-  return state_->memory.take();
+  return state_->memory.take_tensor();
 }
 
 at::Tensor weights_store::step_buffer() {
   std::lock_guard guard{state_->mutex};
   const auto& newest = state_->newest;
-  return newest && is_alone(newest) ? newest->flat : state_->memory.take();
+  return newest && is_alone(newest) ? newest->flat
+                                    : state_->memory.take_tensor();
 }
 
 weights_ptr weights_store::publish(version id, at::Tensor flat) {

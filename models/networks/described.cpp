@@ -40,15 +40,15 @@ stored_tensors open_description(const std::string& file) {
   return {open_file(file), file};
 }
 
-at::ScalarType type_of(const named_tensor& what, const std::string& file) {
-  if (what.dtype == "F32")
+at::ScalarType type_of(const named_tensor& tensor, const std::string& file) {
+  if (tensor.dtype == "F32")
     return at::kFloat;
-  if (what.dtype == "F64")
+  if (tensor.dtype == "F64")
     return at::kDouble;
-  if (what.dtype == "I64")
+  if (tensor.dtype == "I64")
     return at::kLong;
-  refuse_description(file, "tensor " + config::shown(what.name) + " is " +
-                             what.dtype +
+  refuse_description(file, "tensor " + config::shown(tensor.name) + " is " +
+                             tensor.dtype +
                              "; F32 and F64 are trained, and I64 counts");
 }
 
@@ -102,11 +102,11 @@ public:
 
 private:
   /// A peer may describe more than there is memory for.
-  at::Tensor room_for(const named_tensor& what) const try {
-    return at::empty(what.shape, type_of(what, file_));
+  at::Tensor room_for(const named_tensor& tensor) const try {
+    return at::empty(tensor.shape, type_of(tensor, file_));
   } catch (const c10::Error&) {
     refuse_description(file_, "there is no memory for tensor " +
-                                config::shown(what.name));
+                                config::shown(tensor.name));
   }
 
   /// The tensors that a line of the metadata names, which must be there.
@@ -289,27 +289,27 @@ described_file description_without_values(const std::string& network) {
   return out;
 }
 
-std::string keep_description(const described_file& what,
+std::string keep_description(const described_file& source,
                              const std::string& name) {
   static std::mutex mutex;
   static std::map<std::string, int> kept; // Files, by what they begin with.
   std::lock_guard guard{mutex};
-  auto known = kept.find(what.head);
+  auto known = kept.find(source.head);
   if (known == kept.end()) {
     constexpr size_t longest_name = 200; // The kernel allows 249 bytes.
     auto file = ::memfd_create(
       (name.substr(0, longest_name) + ".safetensors").c_str(), MFD_CLOEXEC);
-    auto size = static_cast<ssize_t>(what.head.size());
+    auto size = static_cast<ssize_t>(source.head.size());
     if (file < 0 ||
-        ::pwrite(file, what.head.data(), what.head.size(), 0) != size ||
-        ::ftruncate(file, static_cast<off_t>(what.bytes)) != 0) {
+        ::pwrite(file, source.head.data(), source.head.size(), 0) != size ||
+        ::ftruncate(file, static_cast<off_t>(source.bytes)) != 0) {
       auto why = std::system_category().message(errno);
       if (file >= 0)
         ::close(file);
       throw run_error("network " + name +
                       ": no memory for its description: " + why);
     }
-    known = kept.emplace(what.head, file).first;
+    known = kept.emplace(source.head, file).first;
   }
   return config::described_by("/proc/self/fd/" + std::to_string(known->second));
 }

@@ -27,7 +27,7 @@ described_file description_without_values(const std::string& network);
 /// weights:FILE. The same description has the same file.
 /// @param name Of the network, for messages.
 /// @throws run_error if it describes nothing. Any thread.
-std::string keep_description(const described_file& what,
+std::string keep_description(const described_file& source,
                              const std::string& name);
 
 /// A network with the tensors of the file. Its `forward` throws.

@@ -56,12 +56,12 @@ struct linear_function : torch::autograd::Function<linear_function> {
 
 at::Tensor linear(const at::Tensor& inputs, const at::Tensor& weight,
                   const at::Tensor& bias, const gradient_places& places) {
-  wanted_places wanted{places.take(weight), {}};
+  wanted_places wanted{places.take_place(weight), {}};
   if (!wanted.weight.defined() || inputs.dim() < 2)
     return at::linear(inputs, weight, bias);
   std::optional<at::Tensor> given;
   if (bias.defined()) {
-    wanted.bias = places.take(bias);
+    wanted.bias = places.take_place(bias);
     given = bias;
   }
   auto rows = inputs.flatten(0, -2);

@@ -17,7 +17,7 @@ class register_network {
 public:
   /// An invalid or repeated name is reported as a `usage_error` when networks
   /// are looked up: before main nobody could catch it.
-  explicit register_network(network_entry what);
+  explicit register_network(network_entry entry);
 };
 
 } // namespace troupe::models

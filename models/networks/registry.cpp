@@ -140,10 +140,10 @@ void network::read_constant(const std::string& name, std::span<std::byte>) {
 /// call it (CMakeLists.txt).
 extern "C" const char troupe_networks_are_known = 1;
 
-register_network::register_network(network_entry what) {
+register_network::register_network(network_entry entry) {
   auto& all = table();
-  config::add_network(what.name);
-  all.push_back(std::move(what));
+  config::add_network(entry.name);
+  all.push_back(std::move(entry));
 }
 
 const std::vector<network_entry>& network_registry() {
@@ -186,8 +186,8 @@ std::vector<std::string> network_names() {
   return result;
 }
 
-network_size size_of(const network_entry& what) {
-  auto layout = flat_layout::from(what.make(what.classes)->module());
+network_size size_of(const network_entry& entry) {
+  auto layout = flat_layout::from(entry.make(entry.classes)->module());
   network_size out;
   out.parameters = layout.parameter_count();
   out.keys = layout.state_dict().size();

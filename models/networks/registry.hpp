@@ -38,7 +38,7 @@ struct network_size {
   uint64_t keys = 0;    ///< Tensors of the state dict.
 };
 
-network_size size_of(const network_entry& what);
+network_size size_of(const network_entry& entry);
 
 /// What tells a network in a file from others, as 64 hex digits: for a script
 /// the SHA-256 of the file, for a description that of what it describes. Empty

@@ -16,8 +16,8 @@ std::string layer_of(const std::string& parameter) {
   return dot == std::string::npos ? "" : parameter.substr(0, dot);
 }
 
-bool is(const std::string& parameter, std::string_view what) {
-  return parameter == what || parameter.ends_with("." + std::string{what});
+bool is(const std::string& parameter, std::string_view suffix) {
+  return parameter == suffix || parameter.ends_with("." + std::string{suffix});
 }
 
 std::set<std::string> normalising_layers(const flat_layout& layout) {
@@ -32,10 +32,10 @@ std::set<std::string> normalising_layers(const flat_layout& layout) {
 /// Those that `--weight-decay-exclude` names.
 class excluded_parameters {
 public:
-  excluded_parameters(const flat_layout& layout, decay_exclusion what)
-    : biases_(what == decay_exclusion::bias ||
-              what == decay_exclusion::bias_and_norm) {
-    if (what == decay_exclusion::norm || what == decay_exclusion::bias_and_norm)
+  excluded_parameters(const flat_layout& layout, decay_exclusion rule)
+    : biases_(rule == decay_exclusion::bias ||
+              rule == decay_exclusion::bias_and_norm) {
+    if (rule == decay_exclusion::norm || rule == decay_exclusion::bias_and_norm)
       layers_ = normalising_layers(layout);
   }
 

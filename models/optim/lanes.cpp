@@ -20,9 +20,8 @@ class shared_pass {
 public:
   using work = std::function<void(size_t, size_t)>;
 
-  shared_pass(size_t count, size_t grain, size_t pieces, const work& what)
-    : count_(count), grain_(grain), pieces_(pieces), left_(pieces),
-      what_(what) {
+  shared_pass(size_t count, size_t grain, size_t pieces, const work& job)
+    : count_(count), grain_(grain), pieces_(pieces), left_(pieces), what_(job) {
     // nop
   }
 
@@ -84,13 +83,13 @@ size_t lanes::count() const {
 }
 
 void lanes::each(size_t count, size_t grain,
-                 const std::function<void(size_t, size_t)>& what) const {
+                 const std::function<void(size_t, size_t)>& work) const {
   auto grains = (count + grain - 1) / grain;
   auto threads = std::min(this->count(), grains);
   if (threads < 2)
-    return what(0, count);
+    return work(0, count);
   auto pass = std::make_shared<shared_pass>(
-    count, grain, std::min(grains, threads * pieces_of_a_thread), what);
+    count, grain, std::min(grains, threads * pieces_of_a_thread), work);
   for (size_t i = 1; i < threads; ++i)
     others_->run([pass] { pass->help(); });
   pass->help();

@@ -35,12 +35,12 @@ public:
   /// The number of threads of a pass.
   size_t count() const;
 
-  /// Calls `what(first, end)` in parallel for ranges that make up [0, count),
+  /// Calls `work(first, end)` in parallel for ranges that make up [0, count),
   /// and returns when all are done. Ranges begin at multiples of `grain`; a
   /// thread may get several.
   /// @throws what the first failing range threw, after all have ended.
   void each(size_t count, size_t grain,
-            const std::function<void(size_t, size_t)>& what) const;
+            const std::function<void(size_t, size_t)>& work) const;
 
 private:
   std::shared_ptr<c10::ThreadPool> others_; ///< Null: none.

@@ -211,10 +211,10 @@ std::vector<optimizer_entry>& optimizer_table() {
 /// call it (CMakeLists.txt).
 extern "C" const char troupe_optimizers_are_known = 1;
 
-register_optimizer::register_optimizer(optimizer_entry what) {
+register_optimizer::register_optimizer(optimizer_entry entry) {
   auto& all = optimizer_table();
-  config::add_optimizer(what.facts);
-  all.push_back(std::move(what));
+  config::add_optimizer(entry.facts);
+  all.push_back(std::move(entry));
 }
 
 optimizer::~optimizer() {

@@ -37,7 +37,7 @@ class register_optimizer {
 public:
   /// A name that is taken or invalid is reported as `usage_error` when settings
   /// are read, because before main nobody could catch it.
-  explicit register_optimizer(optimizer_entry what);
+  explicit register_optimizer(optimizer_entry entry);
 };
 
 } // namespace troupe::models

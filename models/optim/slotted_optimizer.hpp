@@ -244,32 +244,32 @@ private:
 
   const Rule& rule() const { return static_cast<const Rule&>(*this); }
 
-  /// Calls `what(first, end, mean)` on several threads, each with a range of
+  /// Calls `apply(first, end, mean)` on several threads, each with a range of
   /// its own and means of its own.
   template <class T, class What>
-  void each_range(const inputs& in, const What& what) const {
+  void each_range(const inputs& in, const What& apply) const {
     using mean_type = blocked_mean<T>;
     mean_type fits{in.gradients, in.shares}; // Or throws.
     auto grain = std::max(fits.block(), least_part);
     in.across.each(layout_.parameter_count(), grain,
                    [&](size_t first, size_t end) {
                      mean_type mean{in.gradients, in.shares};
-                     what(first, end, mean);
+                     apply(first, end, mean);
                    });
   }
 
-  /// Sums a block of the gradients, if they are wanted, and calls `what(first,
+  /// Sums a block of the gradients, if they are wanted, and calls `apply(first,
   /// count, gradient)` before the next block is read, so that it finds the sum
   /// in the cache.
   template <class T, class What>
   void each_block(blocked_mean<T>& mean, size_t first, size_t end, T factor,
-                  bool wanted, const What& what) const {
+                  bool wanted, const What& apply) const {
     auto block = mean.block();
     std::array<T, blocked_mean<T>::largest_block> scaled;
     for (; first < end; first += block) {
       auto n = std::min(block, end - first);
       if (!wanted) {
-        what(first, n, nullptr);
+        apply(first, n, nullptr);
         continue;
       }
       auto gradient = mean.at(first, n);
@@ -277,7 +277,7 @@ private:
         kernels::fastest<T>().sum(scaled.data(), &gradient, &factor, 1, n);
         gradient = scaled.data();
       }
-      what(first, n, gradient);
+      apply(first, n, gradient);
     }
   }
 

@@ -106,13 +106,13 @@ parse(file_bytes content, const fs::path& path, const std::string& run_id) try {
 
 } // namespace
 
-void write_best(const fs::path& run, const best_score& what,
+void write_best(const fs::path& run, const best_score& best,
                 const std::string& run_id,
                 std::span<const named_tensor> weights) {
   replace_file(run / best_weights_file, [&](output_file& out) {
     tensor_metadata about{
-      {"format", "pt"}, {"step", text_of(what.step)}, {"run_id", run_id}};
-    for (const auto& one : what.metrics)
+      {"format", "pt"}, {"step", text_of(best.step)}, {"run_id", run_id}};
+    for (const auto& one : best.metrics)
       about[key_of(one.name)] = text_of(one.value);
     write_sealed_safetensors(out, weights, about);
   });

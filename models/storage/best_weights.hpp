@@ -23,8 +23,8 @@ struct best_score {
   config::metrics metrics;
 };
 
-/// Writes the state dict of `what`; durable when this returns.
-void write_best(const std::filesystem::path& run, const best_score& what,
+/// Writes the state dict of `best`; durable when this returns.
+void write_best(const std::filesystem::path& run, const best_score& best,
                 const std::string& run_id,
                 std::span<const named_tensor> weights);
 

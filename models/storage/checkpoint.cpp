@@ -285,14 +285,13 @@ fs::path write_folder(const fs::path& dir, proto::Manifest manifest,
 } // namespace
 
 fs::path write_checkpoint(const fs::path& dir, proto::Manifest manifest,
-                          std::span<const named_tensor> weights,
-                          std::span<const named_tensor> slots,
-                          const tensor_metadata& other_names,
+                          const checkpoint_tensors& tensors,
                           const std::function<void()>& permit) {
   auto write = [&](const fs::path& folder, proto::Manifest& to) {
-    check_slot_keys(slots);
-    write_tensors(folder / model_file, weights, other_names, to);
-    write_tensors(folder / optimizer_file, slots, {}, to);
+    check_slot_keys(tensors.slots);
+    write_tensors(folder / model_file, tensors.weights, tensors.other_names,
+                  to);
+    write_tensors(folder / optimizer_file, tensors.slots, {}, to);
   };
   return write_folder(dir, std::move(manifest), write, permit);
 }
@@ -335,14 +334,14 @@ std::vector<named_tensor> with_other_names(const tensor_file& file) {
 }
 
 loaded_checkpoint read_checkpoint(const fs::path& where,
-                                  checkpoint_content what) {
+                                  checkpoint_content content) {
   auto path = without_slash(where);
   return reading(path, [&] {
     loaded_checkpoint result;
     result.path = path;
     result.manifest = load_manifest(path);
     result.model = load_tensors(path, record_of(result.manifest, model_file));
-    if (what == checkpoint_content::weights)
+    if (content == checkpoint_content::weights)
       return result;
     result.optimizer =
       find_tensors(path, record_of(result.manifest, optimizer_file));

@@ -56,19 +56,24 @@ std::string checkpoint_name(uint64_t step);
 /// `optim.momentum_buffer.conv1.weight`.
 std::string slot_key(std::string_view slot, std::string_view parameter);
 
+/// What a checkpoint holds beside its manifest.
+struct checkpoint_tensors {
+  std::span<const named_tensor> weights;
+  std::span<const named_tensor> slots;
+  /// Further names of weights, each with the one under which the tensor is
+  /// there (see `with_other_names`).
+  tensor_metadata other_names = {};
+};
+
 /// Writes a checkpoint of `manifest.step()`, replacing one of the same step.
 /// Sets the manifest's format version, files and checksum; the caller fills in
 /// the rest. `dir` is created if absent. When this throws, nothing is left
 /// behind. Returns the path of the checkpoint, which is then durable.
-/// @param other_names Further names of weights, each with the one under which
-/// the tensor is there (see `with_other_names`).
 /// @param permit Called when all is written, before the checkpoint gets its
 /// name; throws `run_error` if it must not; may be empty.
 std::filesystem::path
 write_checkpoint(const std::filesystem::path& dir, proto::Manifest manifest,
-                 std::span<const named_tensor> weights,
-                 std::span<const named_tensor> slots,
-                 const tensor_metadata& other_names = {},
+                 const checkpoint_tensors& tensors,
                  const std::function<void()>& permit = {});
 
 /// Gives the checkpoint in `folder` this manifest, which lists its files, in
@@ -107,7 +112,7 @@ enum class checkpoint_content : uint8_t { all, weights };
 /// Reads and verifies the checkpoint folder `path`.
 loaded_checkpoint
 read_checkpoint(const std::filesystem::path& path,
-                checkpoint_content what = checkpoint_content::all);
+                checkpoint_content content = checkpoint_content::all);
 
 /// Reads and verifies the manifest and the sizes of the other files, not their
 /// content: cheap, for tools and for `--check`.
@@ -122,13 +127,13 @@ list_checkpoints(const std::filesystem::path& dir);
 /// newer one why it was skipped.
 std::optional<loaded_checkpoint>
 newest_valid(const std::filesystem::path& dir, const line_sink& on_skip,
-             checkpoint_content what = checkpoint_content::all);
+             checkpoint_content content = checkpoint_content::all);
 
 /// What `--resume PATH` may name: a checkpoint, a folder of checkpoints or a
 /// run directory (the newest valid one counts). Throws when there is none.
 loaded_checkpoint
 find_checkpoint(const std::filesystem::path& path, const line_sink& on_skip,
-                checkpoint_content what = checkpoint_content::all);
+                checkpoint_content content = checkpoint_content::all);
 
 /// The checkpoints in `dir` that a run has abandoned, in the order in which
 /// they were written (see `set_aside_newer`).

@@ -94,11 +94,11 @@ std::vector<checkpoint_entry> list_checkpoints(const fs::path& dir) {
 
 std::optional<loaded_checkpoint> newest_valid(const fs::path& dir,
                                               const line_sink& on_skip,
-                                              checkpoint_content what) {
+                                              checkpoint_content content) {
   auto all = list_checkpoints(dir);
   for (auto at = all.rbegin(); at != all.rend(); ++at) {
     try {
-      return read_checkpoint(at->path, what);
+      return read_checkpoint(at->path, content);
     } catch (const run_error& x) {
       if (on_skip)
         on_skip(std::string{x.what()} + "; trying the one before");
@@ -109,16 +109,16 @@ std::optional<loaded_checkpoint> newest_valid(const fs::path& dir,
 
 loaded_checkpoint find_checkpoint(const fs::path& path,
                                   const line_sink& on_skip,
-                                  checkpoint_content what) {
+                                  checkpoint_content content) {
   std::error_code error;
   auto name =
     path.has_filename() ? path.filename() : path.parent_path().filename();
   if (step_of(name.string()) || fs::exists(path / "manifest.pb", error) ||
       !fs::exists(path, error))
-    return read_checkpoint(path, what);
+    return read_checkpoint(path, content);
   auto inner = path / "checkpoints";
   auto dir = fs::is_directory(inner, error) ? inner : path;
-  if (auto result = newest_valid(dir, on_skip, what))
+  if (auto result = newest_valid(dir, on_skip, content))
     return std::move(*result);
   throw run_error("no usable checkpoint in " + dir.string());
 }

@@ -24,8 +24,8 @@ std::vector<std::string> split_lines(const std::string& all) {
   return out;
 }
 
-bool is_counter(const named_tensor& what) {
-  return what.dtype == "I64" && what.shape.empty();
+bool is_counter(const named_tensor& tensor) {
+  return tensor.dtype == "I64" && tensor.shape.empty();
 }
 
 /// Where a text in quotes ends, which begins the line.

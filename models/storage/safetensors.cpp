@@ -41,8 +41,8 @@ constexpr dtype_entry dtypes[] = {
   {"U16", 2},     {"I8", 1},     {"U8", 1},  {"BOOL", 1}, {"F8_E4M3", 1},
   {"F8_E5M2", 1}, {"F8_E8M0", 1}};
 
-[[noreturn]] void bad(const std::string& where, const std::string& what) {
-  throw run_error(where + ": " + what);
+[[noreturn]] void bad(const std::string& where, const std::string& reason) {
+  throw run_error(where + ": " + reason);
 }
 
 /// For a line: a name may hold anything.
@@ -213,8 +213,8 @@ std::optional<std::vector<int64_t>> parse_numbers(const json& x) {
 /// Reads one entry; `size` is that of all that follows the header.
 tensor_place parse_entry(const std::string& name, const json& x, uint64_t size,
                          const std::string& where) {
-  auto refuse = [&](const std::string& what) {
-    bad(where, tensor(name) + ": " + what);
+  auto refuse = [&](const std::string& text) {
+    bad(where, tensor(name) + ": " + text);
   };
   if (!x.is_object() || x.size() != 3 || !x.contains("dtype") ||
       !x.contains("shape") || !x.contains("data_offsets"))
@@ -266,10 +266,10 @@ size_t dtype_size(std::string_view dtype) noexcept {
   return 0;
 }
 
-uint64_t bytes_of(const named_tensor& what) {
-  auto out = byte_count(what.shape, dtype_size(what.dtype));
-  if (!out || dtype_size(what.dtype) == 0)
-    bad(what.name, "has no size");
+uint64_t bytes_of(const named_tensor& tensor) {
+  auto out = byte_count(tensor.shape, dtype_size(tensor.dtype));
+  if (!out || dtype_size(tensor.dtype) == 0)
+    bad(tensor.name, "has no size");
   return *out;
 }
 

@@ -42,7 +42,7 @@ size_t dtype_size(std::string_view dtype) noexcept;
 
 /// Bytes of a tensor of this type and shape. Throws for an unknown type or a
 /// shape that does not fit into memory.
-uint64_t bytes_of(const named_tensor& what);
+uint64_t bytes_of(const named_tensor& tensor);
 
 /// Where a tensor lies in a file.
 struct tensor_place {

@@ -18,8 +18,9 @@ namespace troupe::models {
 
 namespace {
 
-run_error trouble(const std::string& what, const std::filesystem::path& path) {
-  return run_error("cannot " + what + " " + path.string() + ": " +
+run_error trouble(const std::string& reason,
+                  const std::filesystem::path& path) {
+  return run_error("cannot " + reason + " " + path.string() + ": " +
                    std::system_category().message(errno));
 }
 

@@ -19,8 +19,8 @@ using times = std::map<uint32_t, std::vector<double>>;
 constexpr uint32_t workers = 8;
 constexpr uint64_t draws = 250; // of each
 
-times draw(const std::string& what, uint64_t seed) {
-  simulation::durations from{config::parse_distribution(what), seed};
+times draw(const std::string& name, uint64_t seed) {
+  simulation::durations from{config::parse_distribution(name), seed};
   times out;
   for (uint32_t who = 0; who < workers; ++who)
     for (uint64_t n = 0; n < draws; ++n) // As an event log has them: in ns.
@@ -52,13 +52,13 @@ void check_close(const config::distribution& found,
     check_close(*found.base, *wanted.base, allowed);
 }
 
-void check_recovery(const std::string& what,
+void check_recovery(const std::string& title,
                     const std::vector<tolerance>& allowed) {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
-    auto all = fit_compute_times(draw(what, seed));
-    INFO(what << ", seed " << seed << ": " << all.front().compute_time);
+    auto all = fit_compute_times(draw(title, seed));
+    INFO(title << ", seed " << seed << ": " << all.front().compute_time);
     check_close(config::parse_distribution(all.front().compute_time),
-                config::parse_distribution(what), allowed);
+                config::parse_distribution(title), allowed);
     // Chance takes one in twenty farther than 1.36 / sqrt(n).
     CHECK(all.front().distance < 2 / std::sqrt(double{workers} * draws));
     for (const auto& one : all) { // They can all be used.

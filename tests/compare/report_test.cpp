@@ -20,10 +20,10 @@ std::string text_of(const std::filesystem::path& path) {
   return out.str();
 }
 
-size_t count(const std::string& text, const std::string& what) {
+size_t count(const std::string& text, const std::string& word) {
   size_t out = 0;
-  for (auto at = text.find(what); at != std::string::npos;
-       at = text.find(what, at + 1))
+  for (auto at = text.find(word); at != std::string::npos;
+       at = text.find(word, at + 1))
     ++out;
   return out;
 }

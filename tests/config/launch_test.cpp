@@ -144,8 +144,8 @@ TEST_CASE("a node of the next life has the arguments that it had", "[launch]") {
 }
 
 TEST_CASE("what a node knew goes with it into the next life", "[launch]") {
-  auto again = [](const next_life& what) {
-    return read_next_life({{next_life_variable, print(what)}}).value();
+  auto again = [](const next_life& life) {
+    return read_next_life({{next_life_variable, print(life)}}).value();
   };
   next_life all{2, 3, true, true, 96, {"a1b2", 3, {}, "/data/my run"}};
   all.before.nodes = {{"10.0.0.7", 4000}, {"::1", 4001}, {"host", 1}};

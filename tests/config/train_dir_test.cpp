@@ -335,7 +335,7 @@ TEST_CASE("a lock that is a file of something else is left as it is",
           "[train-dir]") {
   scratch root;
   root.write("r/run.lock", "my notes\n");
-  CHECK_THROWS_AS(run_lock::take(root.path() / "r"), usage_error);
+  CHECK_THROWS_AS(run_lock::acquire(root.path() / "r"), usage_error);
   CHECK(run_lock::look(root.path() / "r").holder == "my notes");
 }
 
@@ -346,7 +346,7 @@ TEST_CASE("a process sees whether another holds a lock, and whose it was",
   CHECK(run_lock::look(folder).state == lock_state::absent);
   fs::create_directory(folder);
   CHECK(run_lock::look(folder).state == lock_state::absent);
-  auto first = run_lock::take(folder);
+  auto first = run_lock::acquire(folder);
   CHECK(first->warning().empty());
   CHECK_FALSE(first->was_ours());
   auto [state, holder] = run_lock::look(folder);
@@ -354,19 +354,19 @@ TEST_CASE("a process sees whether another holds a lock, and whose it was",
   CHECK(holder.starts_with("process " + std::to_string(::getpid()) + " on "));
   first.reset();
   CHECK(run_lock::look(folder).state == lock_state::free);
-  CHECK(run_lock::take(folder)->was_ours());
+  CHECK(run_lock::acquire(folder)->was_ours());
   root.write("r/run.lock", "process 1 on another-host\n");
-  CHECK_FALSE(run_lock::take(folder)->was_ours());
+  CHECK_FALSE(run_lock::acquire(folder)->was_ours());
 }
 
 TEST_CASE("a lock that is about to be free is waited for", "[train-dir]") {
   scratch root;
-  auto first = run_lock::take(root.path());
-  CHECK_THROWS_AS(run_lock::take(root.path(), 0.03), run_error);
+  auto first = run_lock::acquire(root.path());
+  CHECK_THROWS_AS(run_lock::acquire(root.path(), 0.03), run_error);
   std::jthread ends{[&] {
     first.reset();
   }};
-  CHECK_NOTHROW(run_lock::take(root.path(), 60));
+  CHECK_NOTHROW(run_lock::acquire(root.path(), 60));
 }
 
 TEST_CASE("a process that must not hold the lock leaves its holder there",
@@ -376,7 +376,7 @@ TEST_CASE("a process that must not hold the lock leaves its holder there",
   auto refuse = [](const run_lock&) {
     throw run_error("not now");
   };
-  CHECK_THROWS_AS(run_lock::take(root.path(), 0, refuse), run_error);
+  CHECK_THROWS_AS(run_lock::acquire(root.path(), 0, refuse), run_error);
   CHECK(run_lock::look(root.path()).holder == "process 1 on another-host");
   CHECK(run_lock::look(root.path()).state == lock_state::free);
 }
@@ -387,8 +387,8 @@ TEST_CASE("a file that is named for output is replaced only if it is ours",
   root.write("theirs", "x,y\n");
   root.write("ours", "{ our\n");
   root.write("empty", "");
-  auto name = [&](const char* what) {
-    return (root.path() / what).string();
+  auto name = [&](const char* word) {
+    return (root.path() / word).string();
   };
   for (auto what : {"ours", "empty", "absent"})
     CHECK_NOTHROW(require_own_file("--json", name(what), "{ our"));

@@ -24,20 +24,20 @@ bytes some_pixels(size_t n) {
   return result;
 }
 
-/// Reading must fail with one line that begins with the file and says `what`.
-void check_bad_images(const bytes& content, const std::string& what) {
+/// Reading must fail with one line that begins with the file and says `reason`.
+void check_bad_images(const bytes& content, const std::string& reason) {
   scratch_folder folder;
   auto file = folder.write("images", content);
   auto line = error_line<run_error>([&] { read_idx_images(file); });
   CHECK_THAT(line, StartsWith(file.string() + ": ") &&
-                     ContainsSubstring(what) && !ContainsSubstring("\n"));
+                     ContainsSubstring(reason) && !ContainsSubstring("\n"));
 }
 
-void check_bad_labels(const bytes& content, const std::string& what) {
+void check_bad_labels(const bytes& content, const std::string& reason) {
   scratch_folder folder;
   auto file = folder.write("labels", content);
   auto line = error_line<run_error>([&] { read_idx_labels(file, 10); });
-  CHECK_THAT(line, StartsWith(file.string() + ": " + what));
+  CHECK_THAT(line, StartsWith(file.string() + ": " + reason));
 }
 
 } // namespace

@@ -56,10 +56,10 @@ void write_tar(scratch_folder& to, bool train, uint32_t count) {
   to.write(train ? "train.tar" : "val.tar", tar_file(members));
 }
 
-dataset_pair load(const kind& what, const scratch_folder& from,
+dataset_pair load(const kind& type, const scratch_folder& from,
                   data_part wanted) {
   config::data_settings settings;
-  settings.dataset = what.dataset;
+  settings.dataset = type.dataset;
   settings.data_dir = from.path();
   settings.image_size = 8;
   return load_dataset(settings, 1, wanted);

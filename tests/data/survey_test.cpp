@@ -23,10 +23,10 @@ config::data_settings settings_of(const std::string& name,
 }
 
 /// Everything but what a survey leaves open agrees with the loaded set.
-dataset_survey check_survey(const config::data_settings& what) {
-  auto found = survey_dataset(what);
-  auto loaded = load_dataset(what, 1);
-  INFO(what.dataset);
+dataset_survey check_survey(const config::data_settings& settings) {
+  auto found = survey_dataset(settings);
+  auto loaded = load_dataset(settings, 1);
+  INFO(settings.dataset);
   CHECK(found.name == loaded.train->name());
   CHECK(std::vector<int64_t>(found.shape.begin(), found.shape.end()) ==
         loaded.train->shape());
@@ -37,8 +37,8 @@ dataset_survey check_survey(const config::data_settings& what) {
   return found;
 }
 
-std::string survey_complaint(const config::data_settings& what) {
-  return error_line<run_error>([&] { survey_dataset(what); });
+std::string survey_complaint(const config::data_settings& settings) {
+  return error_line<run_error>([&] { survey_dataset(settings); });
 }
 
 const bytes image = png_file(2, 2, 1, {1, 2, 3, 4});

@@ -28,9 +28,9 @@ std::string content() {
   return out;
 }
 
-std::string md5_of(const std::string& what) {
+std::string md5_of(const std::string& text) {
   unsigned char digest[16];
-  EVP_Digest(what.data(), what.size(), digest, nullptr, EVP_md5(), nullptr);
+  EVP_Digest(text.data(), text.size(), digest, nullptr, EVP_md5(), nullptr);
   std::string out;
   for (auto x : digest) {
     char hex[3];

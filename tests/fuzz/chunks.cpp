@@ -34,8 +34,8 @@ bool put_together(chunk_receiver& into, bytes_view data) {
 }
 
 /// The bytes are what the other end says to have received.
-void grant(const payload& what, bytes_view data) {
-  chunk_sender from{transfer_id{1}, what, piece, window};
+void grant(const payload& tensor, bytes_view data) {
+  chunk_sender from{transfer_id{1}, tensor, piece, window};
   uint64_t sent = 0, acknowledged = 0;
   while (!from.done()) {
     while (auto next = from.next()) {
@@ -61,7 +61,7 @@ bool chunks(bytes_view data) {
   chunk_receiver into{shape};
   if (!put_together(into, data))
     return false;
-  auto whole = std::move(into).take();
+  auto whole = std::move(into).take_payload();
   require(whole.shape() == shape, "the tensor has its shape");
   grant(whole, data);
   return true;

@@ -7,14 +7,15 @@
 namespace troupe::fuzz {
 
 bool cifar(bytes_view data) {
-  std::vector<uint8_t> pixels, labels;
+  data::memory_store::parts out{"x", {3, 32, 32}, 0, {}, {}};
   auto any = false;
   for (uint32_t label_bytes : {1u, 2u})
     any |= taken([&] {
-      data::parse_cifar(data, label_bytes == 1 ? 10 : 100, label_bytes, "x",
-                        pixels, labels);
+      out.classes = label_bytes == 1 ? 10 : 100;
+      data::parse_cifar(data, label_bytes, "x", out);
     });
-  require(pixels.size() == labels.size() * 3072, "an image for each label");
+  require(out.pixels.size() == out.labels.size() * 3072,
+          "an image for each label");
   return any;
 }
 

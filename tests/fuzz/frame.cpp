@@ -80,7 +80,7 @@ bool read_frames(path& way, const unpacker& unpack) {
 
 bool frame(bytes_view data) {
   static shared_memory memory;
-  static const auto block = memory.take(4096);
+  static const auto block = memory.take_block(4096);
   static const auto region = memory.find(block.get(), 4096)->region;
   auto options = take_number<uint8_t>(data);
   auto codec = (options & is_compressed) == 0

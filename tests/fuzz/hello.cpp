@@ -41,17 +41,18 @@ void make_codec(const config::settings& of, const proto::Welcome& welcome) {
 }
 
 /// A description comes through another welcome as it is.
-void pass_on(config::run_description what, const config::settings& of) {
-  what.settings = config::shared_settings(of);
+void pass_on(config::run_description description, const config::settings& of) {
+  description.settings = config::shared_settings(of);
   proto::Welcome welcome;
-  put(what, *welcome.mutable_description());
+  put(description, *welcome.mutable_description());
   proto::Welcome arrived;
   require(arrived.ParseFromString(welcome.SerializeAsString()),
           "a welcome can be read");
-  require(description_of(arrived) == what, "a run comes through a welcome");
+  require(description_of(arrived) == description,
+          "a run comes through a welcome");
   config::settings taken_over;
-  config::apply_shared_settings(taken_over, what.settings);
-  require(config::shared_settings(taken_over) == what.settings,
+  config::apply_shared_settings(taken_over, description.settings);
+  require(config::shared_settings(taken_over) == description.settings,
           "settings come through a welcome");
 }
 

@@ -66,7 +66,7 @@ inputs message_seeds() {
   transfer_id id{7};
   payload_shape shape{element_type::float32, 24};
   chunk piece{id, 8, test::random_payload(24, 1), 16, nullptr};
-  release_header released{version{3}, incarnation{1}, {{}, {}}};
+  release_header released{version{3}, life_number{1}, {{}, {}}};
   return {
     {"push", message_seed(push_atom_v, id, push_header{}, shape)},
     {"pull", message_seed(pull_atom_v, id, pull_header{})},
@@ -110,29 +110,29 @@ struct conversation {
 };
 
 template <class Carrier, class... Ts>
-std::string frames(const conversation& what, const Ts&... more) {
-  path_terms terms{what.tensor.shape()};
-  terms.overlap = what.overlap;
+std::string frames(const conversation& talk, const Ts&... more) {
+  path_terms terms{talk.tensor.shape()};
+  terms.overlap = talk.overlap;
   auto [here, there] = test::socket_pair();
   auto way = make_path<Carrier>(std::move(here), terms, more...);
   if (auto* early_gradients = way->early_gradients()) {
-    early_gradients->begin(what.tensor);
+    early_gradients->begin(talk.tensor);
     early_gradients->ready(0);
     way->write_rest();
   }
   way->send({frame_kind::push, transfer_id{1}, write_header(push_header{}),
-             what.tensor});
+             talk.tensor});
   way->send(
     {frame_kind::pull, transfer_id{2}, write_header(pull_header{}), {}});
   way->send({frame_kind::score, {}, write_header(score{}), {}});
-  if (what.with_answer)
+  if (talk.with_answer)
     way->send({frame_kind::release, transfer_id{3},
-               write_header(release_header{}), what.tensor});
+               write_header(release_header{}), talk.tensor});
   way->send({frame_kind::refusal,
              transfer_id{4},
              write_header(refusal{errc::wrong_size, "too small"}),
              {}});
-  return number(what.options) + received(there);
+  return number(talk.options) + received(there);
 }
 
 /// A gradient as the target wants it compressed.
@@ -167,7 +167,7 @@ inputs header_seeds() {
       out["kind-" + std::to_string(kind)] =
         number(kind) + to_text(write_header(empty));
     });
-  release_header released{version{3}, incarnation{1}, {{}, {}}};
+  release_header released{version{3}, life_number{1}, {{}, {}}};
   out["leases"] = number(static_cast<uint8_t>(frame_kind::release)) +
                   to_text(write_header(released));
   out["words"] =

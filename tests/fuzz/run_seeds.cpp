@@ -126,7 +126,7 @@ std::string checkpoint_seed(uint8_t how) {
   temporary_folder folder;
   testing::sample_tensors tensors{7};
   auto path = models::write_checkpoint(folder.path(), manifest_of(how),
-                                       tensors.weights, tensors.slots);
+                                       {tensors.weights, tensors.slots});
   auto manifest = slurp(path / "manifest.pb");
   auto model = slurp(path / "model.safetensors");
   // Where they are put right, what is sealed is made anew.

@@ -56,14 +56,14 @@ const config::key* key_of(std::string_view id) {
            : config::find_key(id.substr(0, dot), id.substr(dot + 1));
 }
 
-bool set(const config::key& what, std::string_view value) {
+bool set(const config::key& key, std::string_view value) {
   config::settings all;
-  if (!taken<bad_value>([&] { what.set(all, value); }))
+  if (!taken<bad_value>([&] { key.set(all, value); }))
     return false;
-  auto printed = what.get(all);
+  auto printed = key.get(all);
   config::settings again;
-  what.set(again, printed);
-  require(what.get(again) == printed, "what is printed reads back");
+  key.set(again, printed);
+  require(key.get(again) == printed, "what is printed reads back");
   return true;
 }
 

@@ -37,7 +37,7 @@ TEST_CASE("a block lies where it was asked to, however small it is") {
       auto block = allocate_block(bytes, alignment);
       CHECK(reinterpret_cast<uintptr_t>(block.get()) % alignment == 0);
     }
-  auto block = heap_memory()->take(0);
+  auto block = heap_memory()->take_block(0);
   CHECK(reinterpret_cast<uintptr_t>(block.get()) % memory_page == 0);
 }
 

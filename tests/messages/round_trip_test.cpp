@@ -147,11 +147,11 @@ TEST_CASE("ids come through the wire") {
   CHECK(round_trip(worker_id{0xfffffffe}) == worker_id{0xfffffffe});
   CHECK(round_trip(shard_id{7}) == shard_id{7});
   CHECK(round_trip(version{UINT64_MAX}) == version{UINT64_MAX});
-  CHECK(round_trip(incarnation{0x01020304}) == incarnation{0x01020304});
+  CHECK(round_trip(life_number{0x01020304}) == life_number{0x01020304});
   CHECK(round_trip(sequence{1ull << 40}) == sequence{1ull << 40});
   CHECK(round_trip(lease_id{9}) == lease_id{9});
   CHECK(round_trip(transfer_id{10}) == transfer_id{10});
-  push_id push{worker_id{1}, incarnation{2}, sequence{3}};
+  push_id push{worker_id{1}, life_number{2}, sequence{3}};
   CHECK(round_trip(push) == push);
   std::vector<worker_id> workers{worker_id{3}, worker_id{1}};
   CHECK(round_trip(workers) == workers);
@@ -164,8 +164,8 @@ TEST_CASE("leases come through the wire") {
 }
 
 TEST_CASE("messages between worker and server come through the wire") {
-  check_fields(push_header{{worker_id{1}, incarnation{2}, sequence{3}},
-                           incarnation{4},
+  check_fields(push_header{{worker_id{1}, life_number{2}, sequence{3}},
+                           life_number{4},
                            version{5},
                            lease_id{6},
                            7,
@@ -178,10 +178,10 @@ TEST_CASE("messages between worker and server come through the wire") {
                            9,
                            {lease_id{10}, lease_id{11}},
                            {{"f1", 0.5}}});
-  check_fields(pull_header{worker_id{1}, incarnation{2}, incarnation{3},
+  check_fields(pull_header{worker_id{1}, life_number{2}, life_number{3},
                            lease_id{4}, sequence{5}});
-  request_id asked{worker_id{1}, incarnation{2}, sequence{3}};
-  push_id gradient{worker_id{1}, incarnation{2}, sequence{4}};
+  request_id asked{worker_id{1}, life_number{2}, sequence{3}};
+  push_id gradient{worker_id{1}, life_number{2}, sequence{4}};
   check_fields(asked);
   check_fields(part_report{shard_id{5}, asked, gradient, errc::not_finite});
   check_fields(
@@ -198,8 +198,8 @@ TEST_CASE("messages between worker and server come through the wire") {
                              {"/runs/.tmp-draft-9-10", {{11, 12, 13}}},
                              true});
   check_fields(release_header{
-    version{1}, incarnation{2}, {first_lease, second_lease}, true});
-  check_fields(release_header{version{1}, incarnation{2}, {}});
+    version{1}, life_number{2}, {first_lease, second_lease}, true});
+  check_fields(release_header{version{1}, life_number{2}, {}});
   check_fields(watch_header{version{1}, true, true});
   check_fields(watch_request{version{2}, true});
   check_fields(
@@ -209,7 +209,7 @@ TEST_CASE("messages between worker and server come through the wire") {
 TEST_CASE("messages of membership come through the wire") {
   check_fields(
     registration_request{true, worker_id{2}, "tcp", {3, 4}, true, 5, true});
-  check_fields(registration{worker_id{1}, incarnation{2}, incarnation{3}});
+  check_fields(registration{worker_id{1}, life_number{2}, life_number{3}});
   check_fields(run_end{3, "no space left on device", 0.75});
 }
 

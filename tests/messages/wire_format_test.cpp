@@ -27,7 +27,7 @@ TEST_CASE("types have these ids") {
   CHECK(id_of<worker_id> == 201);
   CHECK(id_of<shard_id> == 202);
   CHECK(id_of<version> == 203);
-  CHECK(id_of<incarnation> == 204);
+  CHECK(id_of<life_number> == 204);
   CHECK(id_of<sequence> == 205);
   CHECK(id_of<lease_id> == 206);
   CHECK(id_of<transfer_id> == 207);
@@ -135,8 +135,8 @@ TEST_CASE("handles of actors have these ids") {
 
 TEST_CASE("a push header has these bytes") {
   push_header header;
-  header.id = {worker_id{1}, incarnation{2}, sequence{3}};
-  header.server = incarnation{4};
+  header.id = {worker_id{1}, life_number{2}, sequence{3}};
+  header.server = life_number{4};
   header.computed_on = version{5};
   header.from = lease_id{6};
   header.samples = 64;
@@ -186,7 +186,7 @@ TEST_CASE("a score has these bytes") {
 TEST_CASE("a release header has these bytes") {
   release_header header;
   header.weights = version{0x0102030405060708};
-  header.server = incarnation{9};
+  header.server = life_number{9};
   header.leases = {{lease_id{1}, 2, 3, 4}, {lease_id{5}, 6, 7, 8, 9}};
   header.dropped = true;
   CHECK(hex(to_wire(header)) == "0102030405060708" // weights

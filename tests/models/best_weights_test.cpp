@@ -18,12 +18,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void write(const fs::path& run, const best_score& what,
+void write(const fs::path& run, const best_score& best,
            const std::string& id = "r1") {
   static const std::array<float, 4> numbers{1, 2, 3, 4};
   std::vector<named_tensor> weights{
     {"fc.weight", "F32", {2, 2}, std::as_bytes(std::span{numbers})}};
-  write_best(run, what, id, weights);
+  write_best(run, best, id, weights);
 }
 
 } // namespace

@@ -19,15 +19,15 @@ constexpr size_t mebibyte = 1024 * 1024;
 
 TEST_CASE("a block that came back is taken again") {
   block_cache all;
-  auto* first = all.take(mebibyte);
+  auto* first = all.take_block(mebibyte);
   CHECK(reinterpret_cast<uintptr_t>(first) % 4096 == 0);
   std::memset(first, 1, mebibyte);
   CHECK(all.give(first));
   CHECK(all.usage().kept == mebibyte);
-  auto* again = all.take(mebibyte - 1);
+  auto* again = all.take_block(mebibyte - 1);
   CHECK(again == first);
   CHECK(all.usage().kept == 0);
-  auto* other = all.take(mebibyte);
+  auto* other = all.take_block(mebibyte);
   CHECK(other != first);
   CHECK(all.usage().used == 2 * mebibyte);
   CHECK(all.give(again));
@@ -46,14 +46,14 @@ TEST_CASE("half more than the peak is held at most") {
   block_cache all;
   std::vector<void*> taken;
   for (size_t i = 0; i < 8; ++i)
-    taken.push_back(all.take(mebibyte));
+    taken.push_back(all.take_block(mebibyte));
   for (auto* x : taken)
     all.give(x);
   CHECK(all.usage().kept == 8 * mebibyte);
   // None of these fits what is kept.
   taken.clear();
   for (size_t i = 0; i < 4; ++i) {
-    taken.push_back(all.take(2 * mebibyte));
+    taken.push_back(all.take_block(2 * mebibyte));
     CHECK(all.usage().used + all.usage().kept <= 12 * mebibyte);
   }
   CHECK(all.usage().kept == 4 * mebibyte);
@@ -63,13 +63,13 @@ TEST_CASE("half more than the peak is held at most") {
 
 TEST_CASE("a larger block is taken before the bound is broken") {
   block_cache all;
-  auto* large = all.take(4 * mebibyte);
+  auto* large = all.take_block(4 * mebibyte);
   all.give(large);
-  auto* small = all.take(3 * mebibyte);
+  auto* small = all.take_block(3 * mebibyte);
   CHECK(small == large);
   CHECK(all.usage().used == 4 * mebibyte);
   CHECK(all.usage().peak == 4 * mebibyte);
-  auto* next = all.take(3 * mebibyte);
+  auto* next = all.take_block(3 * mebibyte);
   CHECK(all.usage().used == 7 * mebibyte);
   CHECK(all.usage().peak == 6 * mebibyte); // Of what was asked for.
   CHECK(all.usage().mapped == 2);
@@ -79,8 +79,8 @@ TEST_CASE("a larger block is taken before the bound is broken") {
 
 TEST_CASE("a block that is far too large is dropped instead") {
   block_cache all{4 * mebibyte};
-  all.give(all.take(4 * mebibyte));
-  auto* tiny = all.take(block_cache::smallest);
+  all.give(all.take_block(4 * mebibyte));
+  auto* tiny = all.take_block(block_cache::smallest);
   CHECK(all.usage().mapped == 2);
   CHECK(all.usage().used == block_cache::smallest);
   CHECK(all.usage().kept == 0);
@@ -98,7 +98,7 @@ TEST_CASE("requests that recur need no new block within the bound") {
   auto step = [&] {
     std::deque<void*> taken;
     for (auto size : sizes) {
-      taken.push_back(all.take(size));
+      taken.push_back(all.take_block(size));
       if (taken.size() > 8) {
         all.give(taken.front());
         taken.pop_front();
@@ -119,8 +119,8 @@ TEST_CASE("requests that recur need no new block within the bound") {
 
 TEST_CASE("nothing is kept beyond the limit, and nothing is refused") {
   block_cache all{4 * mebibyte};
-  auto* first = all.take(3 * mebibyte);
-  auto* second = all.take(3 * mebibyte);
+  auto* first = all.take_block(3 * mebibyte);
+  auto* second = all.take_block(3 * mebibyte);
   CHECK(all.usage().used == 6 * mebibyte);
   all.give(first);
   CHECK(all.usage().kept == 0);
@@ -130,10 +130,10 @@ TEST_CASE("nothing is kept beyond the limit, and nothing is refused") {
 
 TEST_CASE("what nobody takes for a period goes back") {
   block_cache all;
-  auto* rare = all.take(2 * mebibyte);
+  auto* rare = all.take_block(2 * mebibyte);
   all.give(rare);
   for (int period = 0; period < 3; ++period) {
-    all.give(all.take(mebibyte));
+    all.give(all.take_block(mebibyte));
     all.end_period();
   }
   CHECK(all.usage().kept == mebibyte);
@@ -152,7 +152,7 @@ TEST_CASE("threads share blocks, each of which has one owner") {
       for (uint64_t i = 0; i < 2000; ++i) {
         if (mine.size() < 5) {
           auto* x = static_cast<uint64_t*>(
-            all.take(block_cache::smallest * (1 + draw() % 7)));
+            all.take_block(block_cache::smallest * (1 + draw() % 7)));
           *x = seed * 10000 + i;
           mine.emplace_back(x, *x);
         } else {

@@ -142,7 +142,7 @@ TEST_CASE("one worker makes the statistics of a plain loop, bit by bit",
       auto x = picture(i);
       auto gradient = flat_of(engine);
       auto next = flat_of(engine);
-      engine.run(current, x.inputs, x.targets, gradient, nullptr, {{}, kept});
+      engine.run(current, x.inputs, x.targets, gradient, {{}, kept});
       if (rule == config::buffers_rule::local) {
         kept = layout.statistics_of(gradient).clone();
       }
@@ -168,7 +168,7 @@ TEST_CASE("a gradient leaves the statistics that it read as they were",
   auto own = at::full_like(engine.layout().statistics_of(weights), 2);
   auto x = picture(1);
   auto gradient = flat_of(engine);
-  engine.run(weights, x.inputs, x.targets, gradient, nullptr, {{}, own});
+  engine.run(weights, x.inputs, x.targets, gradient, {{}, own});
   CHECK(at::equal(weights, before));
   CHECK(own.eq(2).all().item<bool>());
   auto from_own = engine.layout().statistics_of(gradient).clone();
@@ -277,9 +277,9 @@ TEST_CASE("the gradient of a lease does not depend on who computes it when",
   auto weights = flat_of(one);
   one.initial_weights(weights, 1);
   auto x = draw(3, {8, 1, 28, 28});
-  auto gradient = [&](compute_engine& from, const lease& what) {
+  auto gradient = [&](compute_engine& from, const lease& work) {
     auto out = flat_of(from);
-    from.run(weights, x.inputs, x.targets, out, nullptr, {what});
+    from.run(weights, x.inputs, x.targets, out, {work});
     return out;
   };
   lease first{lease_id{5}, 1, 64, 8};

@@ -34,10 +34,10 @@ namespace {
 
 constexpr auto no_chance = "skip"; // the machine does not let us try
 
-/// What the failure says that a process of its own meets in `what`. The process
+/// What the failure says that a process of its own meets in `body`. The process
 /// may limit itself as it likes.
 template <class F>
-std::string failure_in_child(F what) {
+std::string failure_in_child(F body) {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   auto child = ::fork();
@@ -45,7 +45,7 @@ std::string failure_in_child(F what) {
   if (child == 0) {
     std::string line = "no failure";
     try {
-      line = what();
+      line = body();
     } catch (const run_error& x) {
       line = x.what();
     } catch (const std::exception& x) {
@@ -68,7 +68,8 @@ std::string failure_in_child(F what) {
 
 void write_big(const fs::path& dir, uint64_t step) {
   sample_tensors tensors{step, 1 << 20};
-  write_checkpoint(dir, sample_manifest(step), tensors.weights, tensors.slots);
+  write_checkpoint(dir, sample_manifest(step),
+                   {tensors.weights, tensors.slots});
 }
 
 size_t entries(const fs::path& dir) {
@@ -193,8 +194,8 @@ TEST_CASE("a killed writer leaves whole checkpoints only", "[kill]") {
       for (auto step = acknowledged + 1;; ++step) {
         for (int time = 0; time < 2; ++time) {
           sample_tensors tensors{step, 1 << 16};
-          write_checkpoint(dir, sample_manifest(step), tensors.weights,
-                           tensors.slots);
+          write_checkpoint(dir, sample_manifest(step),
+                           {tensors.weights, tensors.slots});
           if (::write(ends[1], &step, sizeof step) != sizeof step)
             ::_exit(1);
         }

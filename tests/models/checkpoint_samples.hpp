@@ -54,8 +54,8 @@ inline proto::Manifest sample_manifest(uint64_t step) {
 inline std::filesystem::path write_sample(const std::filesystem::path& dir,
                                           uint64_t step) {
   sample_tensors tensors{step};
-  return models::write_checkpoint(dir, sample_manifest(step), tensors.weights,
-                                  tensors.slots);
+  return models::write_checkpoint(dir, sample_manifest(step),
+                                  {tensors.weights, tensors.slots});
 }
 
 } // namespace troupe::testing

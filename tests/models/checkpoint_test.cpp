@@ -68,7 +68,7 @@ TEST_CASE("a checkpoint comes back as it was written") {
   temporary_folder folder;
   sample_tensors tensors{100};
   auto path = write_checkpoint(folder / "checkpoints", sample_manifest(100),
-                               tensors.weights, tensors.slots);
+                               {tensors.weights, tensors.slots});
   CHECK(path == folder / "checkpoints" / "step-00000100");
   for (const auto& at : {path, path / ""}) {
     auto loaded = read_checkpoint(at);
@@ -92,7 +92,7 @@ TEST_CASE("the optimiser's state stays on the disk, and parts of it are read") {
   temporary_folder folder;
   sample_tensors tensors{1};
   auto path = write_checkpoint(folder.path(), sample_manifest(1),
-                               tensors.weights, tensors.slots);
+                               {tensors.weights, tensors.slots});
   auto file = read_checkpoint(path).optimizer;
   const auto* slot = file.find("optim.momentum_buffer.conv1.weight");
   REQUIRE(slot != nullptr);
@@ -109,9 +109,9 @@ TEST_CASE("the optimiser's state stays on the disk, and parts of it are read") {
 TEST_CASE("tensors with several names are stored once and read under each") {
   temporary_folder folder;
   sample_tensors tensors{1};
-  auto path =
-    write_checkpoint(folder.path(), sample_manifest(1), tensors.weights,
-                     tensors.slots, {{"tied.weight", "conv1.weight"}});
+  auto path = write_checkpoint(
+    folder.path(), sample_manifest(1),
+    {tensors.weights, tensors.slots, {{"tied.weight", "conv1.weight"}}});
   auto file = read_checkpoint(path).model;
   CHECK(file.tensors().size() == 3);
   auto all = with_other_names(file);
@@ -166,7 +166,7 @@ TEST_CASE("every field of the manifest comes back") {
   manifest.set_step(3);
   sample_tensors tensors{3};
   auto path =
-    write_checkpoint(folder.path(), manifest, tensors.weights, tensors.slots);
+    write_checkpoint(folder.path(), manifest, {tensors.weights, tensors.slots});
   auto found = read_checkpoint(path).manifest;
   CHECK(found.format_version() == checkpoint_format);
   REQUIRE(found.files_size() == 2);
@@ -199,7 +199,7 @@ TEST_CASE("a checkpoint of the same step is replaced") {
   write_sample(folder.path(), 100);
   sample_tensors other{555};
   auto path = write_checkpoint(folder.path(), sample_manifest(100),
-                               other.weights, other.slots);
+                               {other.weights, other.slots});
   auto loaded = read_checkpoint(path);
   CHECK(std::ranges::equal(loaded.model.find("conv1.weight")->bytes,
                            other.weights[0].bytes));
@@ -232,7 +232,7 @@ TEST_CASE("slots of an optimiser need their prefix") {
   temporary_folder folder;
   sample_tensors tensors{1};
   CHECK_THROWS_WITH(write_checkpoint(folder.path(), sample_manifest(1),
-                                     tensors.weights, tensors.weights),
+                                     {tensors.weights, tensors.weights}),
                     ContainsSubstring("without optim.: conv1.weight"));
   CHECK(fs::is_empty(folder.path()));
 }
@@ -250,7 +250,7 @@ TEST_CASE("the names in a manifest may hold any bytes, as paths do") {
   manifest.set_network("script:/data/caf\xe9.pt");
   manifest.set_dataset("tar(train=caf\xe9,val=b)");
   auto path =
-    write_checkpoint(folder.path(), manifest, tensors.weights, tensors.slots);
+    write_checkpoint(folder.path(), manifest, {tensors.weights, tensors.slots});
   CHECK(read_checkpoint(path).manifest.network() == manifest.network());
   CHECK(read_manifest(path).dataset() == manifest.dataset());
 }

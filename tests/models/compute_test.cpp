@@ -55,7 +55,7 @@ struct fixture {
   }
 
   gradient_result run(const std::atomic<bool>* cancel = nullptr) {
-    return engine.run(weights, inputs, targets, gradient, cancel);
+    return engine.run(weights, inputs, targets, gradient, {.cancel = cancel});
   }
 
   compute_engine engine;
@@ -220,8 +220,8 @@ TEST_CASE("backward is cancelled at the next parameter", "[compute]") {
   cancel_in_backward cancel{"ConvolutionBackward0"};
   CHECK(f.run(&cancel.flag).cancelled);
   const auto& slots = f.engine.layout().slots();
-  auto all = [&](size_t i, auto what) {
-    return (f.engine.layout().view(f.gradient, slots[i]).*what)()
+  auto all = [&](size_t i, auto value) {
+    return (f.engine.layout().view(f.gradient, slots[i]).*value)()
       .all()
       .template item<bool>();
   };
@@ -304,8 +304,8 @@ struct other_engine {
   }
 
   gradient_result run(const std::atomic<bool>* cancel = nullptr) {
-    return engine.run(from.weights, from.inputs, from.targets, gradient, cancel,
-                      {lease{lease_id{1}, 2, 30, 6}});
+    return engine.run(from.weights, from.inputs, from.targets, gradient,
+                      {.from = lease{lease_id{1}, 2, 30, 6}, .cancel = cancel});
   }
 
   compute_engine engine;
@@ -417,7 +417,7 @@ TEST_CASE("statistics go on from part to part", "[compute]") {
   auto second = flat();
   whole.run(weights, inputs.narrow(0, 0, 4), targets.narrow(0, 0, 4), first);
   whole.run(weights, inputs.narrow(0, 4, 4), targets.narrow(0, 4, 4), second,
-            nullptr, {{}, layout.statistics_of(first).clone()});
+            {{}, layout.statistics_of(first).clone()});
   CHECK(at::equal(layout.statistics_of(twice), layout.statistics_of(second)));
   auto mean = (layout.parameters_of(first) + layout.parameters_of(second)) / 2;
   CHECK(at::allclose(layout.parameters_of(twice), mean, 1e-4, 1e-6));
@@ -437,7 +437,7 @@ TEST_CASE("parts of a batch have the dropout masks of their samples",
   auto loss_from = [&](uint64_t first, int64_t count) {
     return uut
       .run(weights, inputs.narrow(0, 0, count), targets.narrow(0, 0, count),
-           gradient, nullptr, {lease{lease_id{1}, 0, first, 6}})
+           gradient, {lease{lease_id{1}, 0, first, 6}})
       .loss;
   };
   // Equal samples differ by their masks alone.

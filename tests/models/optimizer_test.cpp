@@ -191,9 +191,9 @@ TEST_CASE("weights that leave the caches have the same bits", "[optimizer]") {
   s.optimizer = GENERATE("sgd", "adam", "lamb", "adagrad");
   auto layout = flat_layout::from({{"x", {n}}}, config::scalar_type::float32);
   flat_pool memory{n, config::scalar_type::float32};
-  auto streamed = memory.take();
+  auto streamed = memory.take_tensor();
   flat_pool larger{n + 1, config::scalar_type::float32};
-  auto stored = larger.take().narrow(0, 1, n);
+  auto stored = larger.take_tensor().narrow(0, 1, n);
   auto current = at::randn({n});
   std::vector<at::Tensor> gradients{at::randn({n}), at::randn({n})};
   std::vector<double> shares{64, 32};

@@ -45,7 +45,7 @@ struct workplace {
 
   gradient_result run(const batch_context& about = {}) {
     gradient.fill_(-1);
-    return engine.run(weights, inputs, targets, gradient, nullptr, about);
+    return engine.run(weights, inputs, targets, gradient, about);
   }
 
   compute_engine engine;

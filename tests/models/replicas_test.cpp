@@ -51,8 +51,7 @@ struct rig {
     batch_context about{lease{lease_id{1}, 0, 0, part.of}};
     about.part = part;
     return engine.run(weights, inputs.narrow(0, first, count),
-                      targets.narrow(0, first, count), gradient, nullptr,
-                      about);
+                      targets.narrow(0, first, count), gradient, about);
   }
 
   compute_engine engine;

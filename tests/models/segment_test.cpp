@@ -53,8 +53,7 @@ struct setting {
     settings.micro_batch_size = micro_batch_size;
     compute_engine engine{settings, classes};
     auto gradient = flat();
-    auto found =
-      engine.run(weights, inputs, targets, gradient, nullptr, {from});
+    auto found = engine.run(weights, inputs, targets, gradient, {from});
     return {found.loss, gradient};
   }
 

@@ -153,9 +153,9 @@ TEST_CASE_METHOD(files_of_weights,
       each.name = rename(each.name);
     return out;
   };
-  auto before = [](const std::string& what) {
-    return [what](const std::string& name) {
-      return what + name;
+  auto before = [](const std::string& text) {
+    return [text](const std::string& name) {
+      return text + name;
     };
   };
   for (const auto* what : {"module.", "model.", "_orig_mod.module."}) {

@@ -66,7 +66,7 @@ TEST_CASE("a checkpoint from pieces has the bytes of one from memory") {
     {"batches", "I64", {}, bytes_of_batches}};
   tensor_metadata names{{"y", "x"}};
   auto whole =
-    write_checkpoint(folder / "whole", manifest, weights, tensors, names);
+    write_checkpoint(folder / "whole", manifest, {weights, tensors, names});
   auto dir = folder / "pieces";
   auto drafts =
     std::make_unique<checkpoint_drafts>(dir, weights, tensors, names);

@@ -114,8 +114,8 @@ TEST_CASE_METHOD(torch_files, "names other than those of tensors are refused") {
 }
 
 TEST_CASE_METHOD(torch_files, "what lies about its tensors is refused") {
-  auto refuses_tensor = [&](const pickled_tensor& what, const char* why) {
-    refuses_value(pickled_items({{"a", pickled(what)}}), why);
+  auto refuses_tensor = [&](const pickled_tensor& tensor, const char* why) {
+    refuses_value(pickled_items({{"a", pickled(tensor)}}), why);
   };
   refuses_tensor({"0", 7, {7}, {1}}, "says that its storage has 7 elements");
   refuses_tensor({"0", 6, {7}, {1}}, "reaches beyond its storage");

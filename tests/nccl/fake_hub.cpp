@@ -99,17 +99,17 @@ void match_collectives(clique& ranks) {
   carry_out(std::move(all), *root);
 }
 
-void enter(clique& ranks, const group& what) {
-  for (const auto& x : what.parts) {
+void enter(clique& ranks, const group& members) {
+  for (const auto& x : members.parts) {
     switch (x->what) {
     case kind::send:
-      ranks.sends[{what.rank, x->peer}].push_back(x);
+      ranks.sends[{members.rank, x->peer}].push_back(x);
       break;
     case kind::recv:
-      ranks.recvs[{x->peer, what.rank}].push_back(x);
+      ranks.recvs[{x->peer, members.rank}].push_back(x);
       break;
     default:
-      ranks.collectives[what.rank].push_back(x);
+      ranks.collectives[members.rank].push_back(x);
     }
   }
 }
@@ -211,7 +211,7 @@ bool known(abi::comm comm, const char* who) {
   return true;
 }
 
-abi::result take(std::vector<std::pair<abi::stream, group_ptr>> calls) {
+abi::result issue_calls(std::vector<std::pair<abi::stream, group_ptr>> calls) {
   for (auto& [stream, what] : calls) {
     auto comm = what->owner;
     if (comm->arriving)
@@ -223,7 +223,7 @@ abi::result take(std::vector<std::pair<abi::stream, group_ptr>> calls) {
   return calls.empty() ? abi::result::success : abi::result::in_progress;
 }
 
-abi::result ask(posted what, abi::comm comm, abi::stream stream) {
+abi::result ask(posted operation, abi::comm comm, abi::stream stream) {
   lock guard{the().mutex};
   if (!known(comm, "a transfer"))
     return abi::result::invalid_argument;
@@ -235,7 +235,7 @@ abi::result ask(posted what, abi::comm comm, abi::stream stream) {
     blame("a transfer in no stream");
   if (the().wrong.call_fails.contains(comm->rank))
     return abi::result::internal_error;
-  auto part = std::make_shared<posted>(what);
+  auto part = std::make_shared<posted>(operation);
   for (auto& [where, other] : group_calls)
     if (other->owner == comm && where == stream) {
       other->parts.push_back(std::move(part));
@@ -246,7 +246,7 @@ abi::result ask(posted what, abi::comm comm, abi::stream stream) {
     group_calls.emplace_back(stream, std::move(calls));
     return abi::result::success;
   }
-  return take({{stream, std::move(calls)}});
+  return issue_calls({{stream, std::move(calls)}});
 }
 
 void withdraw(abi::comm comm) {
@@ -275,7 +275,7 @@ void end(abi::comm comm) {
 }
 
 abi::result take_group() {
-  return take(std::exchange(group_calls, {}));
+  return issue_calls(std::exchange(group_calls, {}));
 }
 
 } // namespace fake

@@ -153,7 +153,7 @@ void move_on();
 bool known(abi::comm comm, const char* who);
 
 /// A call for a transfer, alone or in a group.
-abi::result ask(posted what, abi::comm comm, abi::stream stream);
+abi::result ask(posted operation, abi::comm comm, abi::stream stream);
 
 /// The end of a group of calls.
 abi::result take_group();

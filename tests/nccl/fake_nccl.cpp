@@ -19,11 +19,11 @@ namespace {
 constexpr auto cuda_fault = static_cast<abi::cuda_status>(700);
 
 template <class T>
-abi::cuda_status remove(handles<T>& from, T what, const char* who) {
-  if (std::erase(from, what) == 0)
+abi::cuda_status remove(handles<T>& from, T handle, const char* who) {
+  if (std::erase(from, handle) == 0)
     blame(std::string{who} + " destroyed that does not exist");
   else
-    delete what;
+    delete handle;
   return abi::cuda_status::success;
 }
 

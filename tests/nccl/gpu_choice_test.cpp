@@ -11,8 +11,8 @@ namespace {
 
 using devices = std::vector<int>;
 
-devices suits(const gpu_wish& what) {
-  auto found = suitable_gpus(what);
+devices suits(const gpu_wish& wish) {
+  auto found = suitable_gpus(wish);
   REQUIRE(std::holds_alternative<devices>(found));
   return std::get<devices>(found);
 }

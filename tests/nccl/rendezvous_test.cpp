@@ -14,7 +14,7 @@ namespace {
 constexpr id_bytes id{std::byte{7}};
 
 attendee worker(uint32_t rank, uint32_t life = 1) {
-  return {worker_id{rank}, incarnation{life}};
+  return {worker_id{rank}, life_number{life}};
 }
 
 template <class T>
@@ -225,7 +225,7 @@ struct ledger {
   std::set<attendee> left_out;
   bool off = false;
 
-  void take(const orders& out, const std::set<attendee>& present) {
+  void note_orders(const orders& out, const std::set<attendee>& present) {
     for (const auto& x : out) {
       REQUIRE_FALSE(off);
       std::visit([&](const auto& it) { note(it, present); }, x);
@@ -311,22 +311,24 @@ TEST_CASE("random histories keep the promises") {
                       [&](auto& who) { return who.worker.value == rank; });
         if (random() % 3 != 0)
           present.insert(worker(rank, ++lives[rank]));
-        book.take(x.assemble({present.begin(), present.end()}, now), present);
+        book.note_orders(x.assemble({present.begin(), present.end()}, now),
+                         present);
       } else if (what < 4) {
-        book.take(x.identified(number(), id, now), present);
+        book.note_orders(x.identified(number(), id, now), present);
       } else if (what < 7) {
-        book.take(x.ready(number(), std::nullopt, now), present);
+        book.note_orders(x.ready(number(), std::nullopt, now), present);
       } else if (what == 7) {
-        book.take(x.due(now), present);
+        book.note_orders(x.due(now), present);
       } else if (what == 8) {
-        book.take(x.broken(number(), "broken", now), present);
+        book.note_orders(x.broken(number(), "broken", now), present);
       } else if (!present.empty()) {
         if (what == 9 && random() % 3 == 0) {
-          book.take(x.declined(number(), someone(), "cannot", now), present);
+          book.note_orders(x.declined(number(), someone(), "cannot", now),
+                           present);
         } else if (what < 12) {
           x.accepted(number(), someone());
         } else {
-          book.take(x.ready(number(), someone(), now), present);
+          book.note_orders(x.ready(number(), someone(), now), present);
         }
       }
       opened += x.state() == rendezvous::phase::open;
@@ -341,10 +343,10 @@ TEST_CASE("random histories keep the promises") {
     // Everybody behaves from now on: it opens, if anybody is left to call.
     for (int i = 0; i < 6 && x.state() != rendezvous::phase::open; ++i) {
       if (x.next_due())
-        book.take(x.due(now = std::max(now, *x.next_due())), present);
-      book.take(x.identified(x.number(), id, now), present);
+        book.note_orders(x.due(now = std::max(now, *x.next_due())), present);
+      book.note_orders(x.identified(x.number(), id, now), present);
       if (x.state() == rendezvous::phase::gathering)
-        book.take(open(x, now), present);
+        book.note_orders(open(x, now), present);
     }
     auto expected = x.members().empty() || book.off;
     CHECK((x.state() == rendezvous::phase::open || expected));

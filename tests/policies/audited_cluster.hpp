@@ -20,7 +20,7 @@ namespace troupe::test {
 /// A decision as short text, its parts in the order in which they are carried
 /// out: `drop 3, update 0 1, release 0 1, cancel 2`; numbers are workers.
 /// Weights and rates other than 1 are shown: `update 0*0.5 1 at 0.1`.
-inline std::string text(const policies::decision& what) {
+inline std::string text(const policies::decision& decision) {
   std::string line;
   auto begin = [&](const char* verb) {
     line += line.empty() ? "" : ", ";
@@ -37,8 +37,8 @@ inline std::string text(const policies::decision& what) {
     auto digits = std::to_string(x);
     return digits.substr(0, digits.find_last_not_of('0') + 1);
   };
-  add("drop", what.drop, [](const push_id& id) { return id.worker; });
-  for (const auto& update : what.updates) {
+  add("drop", decision.drop, [](const push_id& id) { return id.worker; });
+  for (const auto& update : decision.updates) {
     begin("update");
     for (const auto& [id, weight] : update.gradients)
       line +=
@@ -46,8 +46,8 @@ inline std::string text(const policies::decision& what) {
     if (update.rate_factor != 1)
       line += " at " + number(update.rate_factor);
   }
-  add("release", what.release, std::identity{});
-  add("cancel", what.cancel, std::identity{});
+  add("release", decision.release, std::identity{});
+  add("cancel", decision.cancel, std::identity{});
   return line;
 }
 
@@ -134,7 +134,7 @@ private:
     bool cancelled = false;
     version reads;
     uint64_t pushes = 0;
-    incarnation life;
+    life_number life;
     /// Members at the release, plus those that joined before: joins seen since
     /// give the number of members that were there during a computation.
     uint64_t members_at_release = 0;
@@ -162,8 +162,8 @@ private:
   }
 
   template <class Event>
-  policies::decision feed(const std::string& what, Event event) {
-    event_ = what;
+  policies::decision feed(const std::string& title, Event event) {
+    event_ = title;
     auto result = event(*policy_);
     event_ += " -> " + text(result);
     if (event(*twin_) != result)
@@ -174,28 +174,28 @@ private:
     return result;
   }
 
-  void check(const policies::decision& what) {
-    for (auto& id : what.drop)
+  void check(const policies::decision& decision) {
+    for (auto& id : decision.drop)
       if (pending_.erase(id) == 0)
         fail("drops what is not pending: " + to_string(id));
-    for (const auto& update : what.updates)
+    for (const auto& update : decision.updates)
       check_update(update);
     if (policy_->current() != version{steps_})
       fail("counts versions wrongly, must be " + std::to_string(steps_));
-    if (!strictly_rising(what.release) || !strictly_rising(what.cancel))
+    if (!strictly_rising(decision.release) || !strictly_rising(decision.cancel))
       fail("workers are not in order");
-    for (auto who : what.cancel)
+    for (auto who : decision.cancel)
       check_cancelled(who);
-    for (auto who : what.release)
+    for (auto who : decision.release)
       check_released(who);
   }
 
-  void check_update(const policies::update& what) {
-    if (!(what.rate_factor > 0) || !std::isfinite(what.rate_factor))
+  void check_update(const policies::update& update) {
+    if (!(update.rate_factor > 0) || !std::isfinite(update.rate_factor))
       fail("an update has a factor of the learning rate that is none");
     double total = 0;
     std::vector<push_id> ids;
-    for (const auto& [id, weight] : what.gradients) {
+    for (const auto& [id, weight] : update.gradients) {
       if (!(weight >= 0) || !std::isfinite(weight))
         fail("a gradient has a weight that is none: " + to_string(id));
       total += weight;
@@ -267,7 +267,7 @@ private:
   policies::policy_spec spec_;
   std::string event_;
   std::map<worker_id, member> members_;
-  std::map<worker_id, incarnation> lives_;
+  std::map<worker_id, life_number> lives_;
   std::map<push_id, gradient> gradients_; ///< Of `pending_`.
   std::set<push_id> pending_;
   uint64_t steps_ = 0;

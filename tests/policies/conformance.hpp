@@ -164,7 +164,7 @@ inline void ignores_strangers(const policies::policy_spec& spec,
   auto& policy = cluster.policy();
   auto before = policy.state();
   worker_id stranger{77};
-  push_id id{stranger, incarnation{1}, sequence{1}};
+  push_id id{stranger, life_number{1}, sequence{1}};
   policies::decision only_dropped;
   only_dropped.drop.push_back(id);
   require(policy.on_leave(stranger) == policies::decision{} &&

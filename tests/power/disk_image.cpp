@@ -51,20 +51,20 @@ struct disk_image::reader {
     return look(folder, name, path);
   }
 
-  effect& add(effect::kind what, node_ptr of) {
+  effect& add(effect::kind kind, node_ptr of) {
     auto& out = image.effects_.emplace_back();
-    out.what = what;
+    out.what = kind;
     out.at = now;
     out.of = std::move(of);
     return out;
   }
 
-  void link(const std::string& path, node_ptr what) {
+  void link(const std::string& path, node_ptr node) {
     auto [folder, name] = place(path);
     auto& out = add(effect::kind::link, folder);
     out.name = name;
-    out.target = what;
-    entries[folder->number][name] = std::move(what);
+    out.target = node;
+    entries[folder->number][name] = std::move(node);
   }
 
   void unlink(const std::string& path) {
@@ -75,17 +75,17 @@ struct disk_image::reader {
     entries[folder->number].erase(name);
   }
 
-  void move(const disk_event& event, effect::kind what) {
+  void move(const disk_event& event, effect::kind kind) {
     auto [from, name] = place(event.path);
     auto [to, other] = place(event.other);
     if (from != to)
       throw std::runtime_error("a rename between folders: " + event.path);
-    auto& out = add(what, from);
+    auto& out = add(kind, from);
     out.name = name;
     out.other = other;
     out.target = look(from, name, event.path);
     auto& here = entries[from->number];
-    if (what == effect::kind::swap) {
+    if (kind == effect::kind::swap) {
       out.second = look(to, other, event.other);
       std::swap(here[name], here[other]);
     } else {
@@ -116,13 +116,13 @@ struct disk_image::reader {
     handles[event.file] = file;
   }
 
-  void sync(const node_ptr& what) {
+  void sync(const node_ptr& node) {
     for (auto& one : image.effects_)
-      if (one.of == what && one.safe == SIZE_MAX)
+      if (one.of == node && one.safe == SIZE_MAX)
         one.safe = now;
   }
 
-  void take(const disk_event& event) {
+  void note_event(const disk_event& event) {
     auto found = handles.find(event.file);
     auto file = found == handles.end() ? nullptr : found->second;
     switch (event.what) {
@@ -194,7 +194,7 @@ disk_image::disk_image(const std::vector<disk_event>& trace,
   in.begin(before);
   for (const auto& event : trace) {
     ++in.now;
-    in.take(event);
+    in.note_event(event);
   }
   moments_ = in.now;
 }
@@ -206,41 +206,41 @@ struct disk_image::content {
   std::vector<std::string> bytes;
 };
 
-void disk_image::apply(const effect& what, content& to, bool torn,
+void disk_image::apply(const effect& step, content& to, bool torn,
                        std::mt19937_64& random) {
-  auto number = what.of->number;
+  auto number = step.of->number;
   auto& here = to.entries[number];
   auto& bytes = to.bytes[number];
   auto drop = [&](const std::string& name) {
     if (auto found = here.find(name);
-        found != here.end() && found->second == what.target)
+        found != here.end() && found->second == step.target)
       here.erase(found);
   };
-  switch (what.what) {
+  switch (step.what) {
   case effect::kind::bytes: {
-    auto end = what.offset + what.text.size();
+    auto end = step.offset + step.text.size();
     if (bytes.size() < end)
       bytes.resize(end); // Of a torn one the size is there, with zeros.
-    auto n = torn ? random() % what.text.size() : what.text.size();
-    std::copy_n(what.text.begin(), n,
-                bytes.begin() + static_cast<ptrdiff_t>(what.offset));
+    auto n = torn ? random() % step.text.size() : step.text.size();
+    std::copy_n(step.text.begin(), n,
+                bytes.begin() + static_cast<ptrdiff_t>(step.offset));
     return;
   }
   case effect::kind::size:
-    bytes.resize(what.offset);
+    bytes.resize(step.offset);
     return;
   case effect::kind::link:
-    here[what.name] = what.target;
+    here[step.name] = step.target;
     return;
   case effect::kind::unlink:
-    return drop(what.name);
+    return drop(step.name);
   case effect::kind::move:
-    drop(what.name);
-    here[what.other] = what.target;
+    drop(step.name);
+    here[step.other] = step.target;
     return;
   case effect::kind::swap:
-    here[what.name] = what.second;
-    here[what.other] = what.target;
+    here[step.name] = step.second;
+    here[step.other] = step.target;
     return;
   }
 }

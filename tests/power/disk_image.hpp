@@ -61,7 +61,7 @@ private:
 
   struct content;
 
-  static void apply(const effect& what, content& to, bool torn,
+  static void apply(const effect& step, content& to, bool torn,
                     std::mt19937_64& random);
 
   node_ptr root_;

@@ -108,10 +108,10 @@ void put(const disk_event& event) {
   }
 }
 
-disk_event event_of(disk_call what, std::string path = {},
+disk_event event_of(disk_call call, std::string path = {},
                     std::string other = {}) {
   disk_event out;
-  out.what = what;
+  out.what = call;
   out.path = std::move(path);
   out.other = std::move(other);
   return out;
@@ -197,7 +197,7 @@ auto on_file(int handle, disk_event event, Call call) {
 /// A call on names. Those that go from or to elsewhere are strange.
 template <class Call>
 int on_names(int folder, const char* path, int other_folder, const char* other,
-             disk_call what, Call call) {
+             disk_call kind, Call call) {
   std::string from, to;
   auto ours = below(folder, path, from);
   auto also = other != nullptr && below(other_folder, other, to);
@@ -206,7 +206,7 @@ int on_names(int folder, const char* path, int other_folder, const char* other,
   std::unique_lock guard{me().mutex};
   auto result = static_cast<int>(call());
   if (result == 0)
-    put(event_of(other != nullptr && ours != also ? disk_call::strange : what,
+    put(event_of(other != nullptr && ours != also ? disk_call::strange : kind,
                  from, to));
   return result;
 }

@@ -66,7 +66,7 @@ public:
     auto manifest = sample_manifest(step);
     manifest.set_run_id(std::to_string(number));
     mark("checkpoint begins", number);
-    write_checkpoint(checkpoints(), manifest, tensors.weights, tensors.slots);
+    write_checkpoint(checkpoints(), manifest, {tensors.weights, tensors.slots});
     mark("checkpoint done", number);
     prune(checkpoints(), keep);
   }
@@ -87,8 +87,8 @@ public:
   }
 
 private:
-  static void mark(const std::string& what, int number) {
-    mark_recording(what + " " + std::to_string(number));
+  static void mark(const std::string& text, int number) {
+    mark_recording(text + " " + std::to_string(number));
   }
 
   fs::path run_;
@@ -99,7 +99,7 @@ struct expected {
   std::set<int> checkpoints{0};
   std::set<int> bests{0};
 
-  void take(const disk_event& event) {
+  void note_event(const disk_event& event) {
     std::istringstream words{event.text};
     std::string what, stage;
     int number = 0;
@@ -165,12 +165,12 @@ struct recording {
   }
 
   template <class F>
-  void of(F what) {
+  void of(F body) {
     fs::remove_all(before);
     fs::copy(root, before, fs::copy_options::recursive);
     forbid_exchange(!exchanges);
     begin_recording(root, trace);
-    what();
+    body();
     end_recording();
     forbid_exchange(false);
     events = read_disk_trace(trace);
@@ -182,20 +182,20 @@ struct recording {
 };
 
 /// Fails the power after each event, with so many chances to lose something.
-void check_all(const recording& what, const fs::path& run, int chances,
+void check_all(const recording& record, const fs::path& run, int chances,
                uint64_t seed, expected wanted = {}) {
-  disk_image disk{what.events, what.before};
+  disk_image disk{record.events, record.before};
   temporary_folder scratch{fast_folder()};
   auto after = scratch / "after";
   for (size_t moment = 0; moment <= disk.moments(); ++moment) {
-    if (moment > 0 && what.events[moment - 1].what == disk_call::mark)
-      wanted.take(what.events[moment - 1]);
+    if (moment > 0 && record.events[moment - 1].what == disk_call::mark)
+      wanted.note_event(record.events[moment - 1]);
     for (int time = -2; time < chances; ++time) {
       std::mt19937_64 random{seed + moment * 1000 +
                              static_cast<uint64_t>(time + 2)};
       auto rest = time == -2 ? fate::none : time == -1 ? fate::all : fate::some;
       disk.write(after, moment, rest, random);
-      auto wrong = complaint(after / run, wanted, what.exchanges);
+      auto wrong = complaint(after / run, wanted, record.exchanges);
       if (wrong.empty())
         continue;
       INFO("seed " << seed << ", after event " << moment << " of "
@@ -242,8 +242,8 @@ TEST_CASE("the recorder sees what it is there for") {
   temporary_folder folder;
   recording it{folder.path()};
   it.of([&] { first_life(it.root); });
-  auto count = [&](disk_call what) {
-    return std::ranges::count(it.events, what, &disk_event::what);
+  auto count = [&](disk_call call) {
+    return std::ranges::count(it.events, call, &disk_event::what);
   };
   CHECK(count(disk_call::write) > 30);
   CHECK(count(disk_call::sync) > 30);
@@ -319,7 +319,7 @@ TEST_CASE("a loss of power in the life after a loss of power") {
     expected known;
     for (size_t at = 0; at < moment; ++at)
       if (first.events[at].what == disk_call::mark)
-        known.take(first.events[at]);
+        known.note_event(first.events[at]);
     recording second{folder / "second"};
     disk.write(second.root, moment, fate::some, random);
     second.of([&] {

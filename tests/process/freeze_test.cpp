@@ -29,8 +29,8 @@ constexpr double parameters_of_head = 5'010;
 const flags short_run{"--workers", "1", "--max-steps", "8",
                       "--threads", "1", "--seed",      "3"};
 
-void run_to_end(process_fixture& on, const flags& what) {
-  auto who = on.start("node", what);
+void run_to_end(process_fixture& on, const flags& options) {
+  auto who = on.start("node", options);
   check_end(who, 0);
 }
 
@@ -144,8 +144,8 @@ TEST_CASE("a run with a frozen part goes on, and is replayed, bit for bit") {
 
 TEST_CASE("what cannot be frozen is refused with a line") {
   process_fixture on;
-  auto refused = [&](const flags& what, const std::string& why) {
-    auto node = on.start("node", flags{"--simulate"} + short_run + what);
+  auto refused = [&](const flags& options, const std::string& why) {
+    auto node = on.start("node", flags{"--simulate"} + short_run + options);
     check_end(node, 2);
     CHECK(node.err().find(why) != std::string::npos);
     CHECK(std::ranges::count(node.err(), '\n') == 1);

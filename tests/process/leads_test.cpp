@@ -39,7 +39,7 @@ public:
     for (const auto& entry : std::filesystem::directory_iterator{folder})
       if (std::error_code none;
           read_symlink(entry.path(), none).filename() == "run.lock")
-        take(process, std::stoi(entry.path().filename().string()));
+        note_process(process, std::stoi(entry.path().filename().string()));
   }
 
   ~lingering_lock() { end(); }
@@ -52,7 +52,7 @@ public:
   }
 
 private:
-  void take(pid_t process, int number) {
+  void note_process(pid_t process, int number) {
     auto pidfd = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
     file_ = static_cast<int>(::syscall(SYS_pidfd_getfd, pidfd, number, 0));
     ::close(pidfd);

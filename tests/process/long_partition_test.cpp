@@ -89,8 +89,8 @@ TEST_CASE("a disk that takes nothing holds training up, and nothing is lost") {
   uint64_t step = 0;
   std::istringstream in{text};
   for (std::string line; std::getline(in, line);)
-    if (auto what = json::parse(line); what["kind"] == "update")
-      CHECK(what["step"] == ++step);
+    if (auto value = json::parse(line); value["kind"] == "update")
+      CHECK(value["step"] == ++step);
   CHECK(step == 9000);
 }
 

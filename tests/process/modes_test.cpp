@@ -34,9 +34,9 @@ std::string weights_of(process_fixture& on) {
 }
 
 /// Ends with `status` and one line that holds `line`.
-void check_refused(process_fixture& on, const flags& what, int status,
+void check_refused(process_fixture& on, const flags& options, int status,
                    const std::string& line) {
-  auto who = on.simulate(short_run + what);
+  auto who = on.simulate(short_run + options);
   check_end(who, status);
   INFO(who.report());
   CHECK(who.err().starts_with("trainer_node: "));

@@ -13,17 +13,17 @@ namespace {
 
 const flags two_epochs{"--policy", "sync", "--epochs", "2", "--seed", "5"};
 
-json summary_of_peers(int peers, const flags& what) {
+json summary_of_peers(int peers, const flags& options) {
   process_fixture on;
-  auto all = start_peers(on, peers, what);
+  auto all = start_peers(on, peers, options);
   check_ends_of(all, 0);
   return on.summary();
 }
 
-json summary_of_star(int workers, const flags& what) {
+json summary_of_star(int workers, const flags& options) {
   process_fixture on;
   auto server =
-    on.listening_server(what + flags{"--workers", std::to_string(workers)});
+    on.listening_server(options + flags{"--workers", std::to_string(workers)});
   std::vector<child> all;
   for (int i = 0; i < workers; ++i)
     all.push_back(on.worker({"--threads", "1"}));

@@ -208,15 +208,15 @@ void sharded_server::check_ends(int status) {
   check_ends_of(others, status);
 }
 
-size_t process_fixture::await(child& server, const std::string& what,
+size_t process_fixture::await(child& server, const std::string& event,
                               const std::function<bool(const json&)>& wanted,
                               size_t from) {
   size_t found = 0;
   auto over = false;
   try {
-    eventually(what, [&] {
+    eventually(event, [&] {
       if (over)
-        throw std::runtime_error("the run ended without " + what);
+        throw std::runtime_error("the run ended without " + event);
       over = !server.running();
       auto lines = metrics();
       auto at = std::find_if(
@@ -250,12 +250,12 @@ std::vector<child> workers_of(process_fixture& on, size_t count,
   return result;
 }
 
-uint64_t memory_of(pid_t process, const std::string& what) {
+uint64_t memory_of(pid_t process, const std::string& field) {
   auto text = slurp("/proc/" + std::to_string(process) + "/status");
-  auto at = text.find(what + ":");
+  auto at = text.find(field + ":");
   return at == std::string::npos
            ? 0
-           : std::stoull(text.substr(at + 1 + what.size()));
+           : std::stoull(text.substr(at + 1 + field.size()));
 }
 
 committed check_completed(process_fixture& on, uint64_t epochs) {

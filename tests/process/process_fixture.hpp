@@ -115,7 +115,7 @@ public:
 
   /// Waits until the metrics have such a line at or after line `from`; returns
   /// the line's number. Throws when `server` ends first.
-  size_t await(child& server, const std::string& what,
+  size_t await(child& server, const std::string& event,
                const std::function<bool(const json&)>& wanted, size_t from = 0);
 
 private:
@@ -148,7 +148,7 @@ void check_end(child& who, int status, std::chrono::seconds limit = patience);
 void check_ends_of(std::vector<child>& all, int status);
 
 /// Memory of a process in kB. @param what VmRSS: now; VmHWM: the most so far.
-uint64_t memory_of(pid_t process, const std::string& what = "VmRSS");
+uint64_t memory_of(pid_t process, const std::string& field = "VmRSS");
 
 /// Checks that a completed run of so many epochs has applied each sample of
 /// each epoch once: the updates that were not rolled back hold as many samples

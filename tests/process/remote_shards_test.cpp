@@ -15,9 +15,9 @@ const flags two_epochs{"--policy",    "sync", "--workers", "2",
                        "--epochs",    "2",    "--seed",    "5",
                        "--optimizer", "adam", "--lr",      "0.001"};
 
-json summary_of_one_process(const flags& what) {
+json summary_of_one_process(const flags& options) {
   process_fixture on;
-  auto lead = on.listening_server(what);
+  auto lead = on.listening_server(options);
   auto first = on.worker({"--threads", "1"});
   auto second = on.worker({"--threads", "1"});
   auto evaluator = on.evaluator({"--threads", "1"});
@@ -26,9 +26,9 @@ json summary_of_one_process(const flags& what) {
   return on.summary();
 }
 
-json summary_of(int shards, const flags& what) {
+json summary_of(int shards, const flags& options) {
   process_fixture on;
-  sharded_server all{on, shards, what};
+  sharded_server all{on, shards, options};
   auto first = on.worker({"--threads", "1"});
   auto second = on.worker({"--threads", "1"});
   auto evaluator = on.evaluator({"--threads", "1"});

@@ -27,9 +27,9 @@ const flags resnet{
   "--threads",    "1",
   "--policy",     "sync"};
 
-json summary_of(const flags& what) {
+json summary_of(const flags& options) {
   process_fixture on;
-  auto all = on.simulate(what);
+  auto all = on.simulate(options);
   check_end(all, 0);
   return on.summary();
 }

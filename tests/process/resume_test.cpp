@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 namespace {
 
 /// A run that is stopped in the middle of an epoch, with a checkpoint.
-void run_and_stop(process_fixture& on, const flags& what, uint64_t step) {
-  auto all = on.simulate(what);
+void run_and_stop(process_fixture& on, const flags& options, uint64_t step) {
+  auto all = on.simulate(options);
   on.await(all, "training", is_step(step));
   all.signal(SIGINT);
   check_end(all, 75);

@@ -23,8 +23,8 @@ const flags short_run{"--workers",         "1",       "--max-steps", "8",
 
 /// One at a time; returns what it said.
 std::string run_to_end(process_fixture& on, const std::string& name,
-                       const flags& what, int status = 0) {
-  auto who = on.start(name, what);
+                       const flags& options, int status = 0) {
+  auto who = on.start(name, options);
   check_end(who, status);
   return status == 0 ? who.out() : who.err();
 }
@@ -42,13 +42,13 @@ void train_and_export(process_fixture& on, const std::string& name,
     {"checkpoint", "export", "run", "--format", format, "--out", name});
 }
 
-json evaluate(process_fixture& on, const flags& what) {
+json evaluate(process_fixture& on, const flags& options) {
   auto folder = on.home() / "scores";
   fs::remove_all(folder);
   run_to_end(on, "evaluate",
              flags{"--evaluate", "--seed", "3", "--threads", "1", "--train-dir",
                    "scores"} +
-               what);
+               options);
   return read_summary(folder);
 }
 
@@ -254,8 +254,9 @@ TEST_CASE("what is wrong with weights is one line, and nothing is lost") {
     torch_file(
       whole_pickle("cos\nsystem\n(" + pickled_text("touch hit") + "tR"), {}));
   auto before = files_below(on.run());
-  auto refused = [&](const flags& what, int status, const std::string& line) {
-    auto said = run_to_end(on, "refused", what, status);
+  auto refused = [&](const flags& options, int status,
+                     const std::string& line) {
+    auto said = run_to_end(on, "refused", options, status);
     INFO(said);
     CHECK(said.starts_with("trainer_node: "));
     CHECK(std::ranges::count(said, '\n') == 1);

@@ -24,13 +24,13 @@ struct figures {
   double least;
 };
 
-figures measure(const durations& what, worker_id who = somebody) {
+figures measure(const durations& times, worker_id who = somebody) {
   constexpr int n = 100'000;
   double sum = 0;
   double squares = 0;
   double least = INFINITY;
   for (int i = 0; i < n; ++i) {
-    auto x = what.draw(who, i);
+    auto x = times.draw(who, i);
     sum += x;
     squares += x * x;
     least = std::min(least, x);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr worker_id zero{0};
 constexpr worker_id one{1};
-constexpr incarnation first{1};
+constexpr life_number first{1};
 
 /// A cluster of two whose server the test plays.
 struct played_run {
@@ -25,7 +25,7 @@ struct played_run {
     watch.entered(std::vector{zero, one});
   }
 
-  void join(worker_id who, incarnation life) {
+  void join(worker_id who, life_number life) {
     watch.enlisted(who, life);
     watch.entered(std::vector{who});
   }
@@ -51,10 +51,10 @@ struct played_run {
     return out;
   }
 
-  void apply(const push_header& what) {
-    watch.accepted(what);
+  void apply(const push_header& header) {
+    watch.accepted(header);
     made = made.next();
-    watch.applied(made, std::vector{what});
+    watch.applied(made, std::vector{header});
   }
 
   /// The promise that was broken, "" for none.
@@ -69,7 +69,7 @@ struct played_run {
 
   double now = 0;
   version made;
-  incarnation server = first;
+  life_number server = first;
   lease_id next_lease{0};
   sequence seq{0};
   std::map<worker_id, version> reads;
@@ -137,7 +137,7 @@ TEST_CASE("a restart behind the newest durable checkpoint is seen") {
   run.release(zero, 0);
   run.apply(run.push(zero));
   run.watch.saved(run.made);
-  run.watch.began(incarnation{2}, nullptr);
+  run.watch.began(life_number{2}, nullptr);
   CHECK(run.broken() == "kept");
 }
 
@@ -299,7 +299,7 @@ TEST_CASE("what comes from earlier lives is seen") {
   stale.release(zero, 0);
   auto push = stale.push(zero);
   stale.watch.left(zero, first);
-  stale.join(zero, incarnation{2});
+  stale.join(zero, life_number{2});
   stale.watch.accepted(push);
   CHECK(stale.broken() == "lives");
   played_run same;
@@ -309,7 +309,7 @@ TEST_CASE("what comes from earlier lives is seen") {
   played_run server;
   server.release(zero, 0);
   auto early = server.push(zero);
-  server.watch.began(incarnation{2}, nullptr);
+  server.watch.began(life_number{2}, nullptr);
   server.join(zero, first);
   server.watch.accepted(early);
   CHECK(server.broken() == "lives");

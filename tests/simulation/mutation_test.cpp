@@ -30,8 +30,8 @@ struct caught {
   std::string line;
 };
 
-caught hunt(bug what, const std::filesystem::path& folder) {
-  plant here{what};
+caught hunt(bug mutation, const std::filesystem::path& folder) {
+  plant here{mutation};
   for (uint64_t number = 1; number <= most_runs; ++number) {
     auto found = soak_once(soak_arguments(number), folder);
     if (found.how.status != 0)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Holds words to the rules of CONTRIBUTING.md that a script can see.
 
-Titles of tests begin in lower case, unless their first word is a name; and no comment or
-document has a turn of speech that readers stumbled over. Prints file:line for every
-breach; exits 1 if there is one.
+Titles of tests begin in lower case, unless their first word is a name; no comment or
+document has a turn of speech that readers stumbled over; and no parameter of C++ is
+called `what`. Prints file:line for every breach; exits 1 if there is one.
 Usage: check_words.py [ROOT]
 """
 
@@ -30,7 +30,16 @@ STUMBLES = {
 }
 
 
+#: `what` says nothing of a parameter; a noun does.
+PARAMETER = re.compile(r"[(,]\s*(?:const\s+)?(?!return\b)[A-Za-z_][\w:]*(?:<[^;(){}]*>)?"
+                       r"(?:\s*[&*]+\s*|\s+)what\s*[,)]")
+
+
 def breaches(path, text):
+    if path.suffix in (".hpp", ".cpp"):
+        code = re.sub(r"//.*", lambda comment: " " * len(comment.group()), text)
+        for found in PARAMETER.finditer(code):
+            yield found.start(), "a parameter is a noun, 'what' is none"
     for found in TITLE.finditer(text):
         word = found.group(1).rstrip(",:;").removesuffix("'s")
         if word not in NAMES:

@@ -50,16 +50,19 @@ public:
   ~actor_fixture() {
     for (const auto& who : actors_)
       caf::anon_send_exit(who, caf::exit_reason::kill);
-    time_.settle();
+    time_.run_until_idle();
   }
 
   caf::actor_system& system() { return system_; }
 
   /// Handles messages until there are none.
   void run() {
-    time_.settle();
+    time_.run_until_idle();
     forget_contexts();
   }
+
+  /// Handles one message.
+  void run_one() { time_.run_until_idle(1); }
 
   /// Lets time pass in small steps, and handles the messages of each.
   void advance(double seconds) {

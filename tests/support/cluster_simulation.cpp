@@ -88,17 +88,17 @@ private:
     if (next.computation != worker.computation)
       return;
     now_ = next.time;
-    push_id id{next.who, incarnation{1}, sequence{worker.computation}};
+    push_id id{next.who, life_number{1}, sequence{worker.computation}};
     carry_out(policy_->on_arrival({id, worker.reads}));
   }
 
-  void carry_out(const policies::decision& what) {
-    figures_.dropped += what.drop.size();
-    for (auto& update : what.updates)
+  void carry_out(const policies::decision& decision) {
+    figures_.dropped += decision.drop.size();
+    for (auto& update : decision.updates)
       apply(update);
-    for (auto who : what.release)
+    for (auto who : decision.release)
       start(who);
-    for (auto who : what.cancel) {
+    for (auto who : decision.cancel) {
       ++workers_[who.value].computation;
       carry_out(policy_->on_pull(who));
     }

@@ -27,7 +27,7 @@ struct stand_in {
 
 struct member_change {
   worker_id worker;
-  incarnation life;
+  life_number life;
   std::string reason;
 };
 
@@ -128,21 +128,21 @@ inline coordinator_stand_in make_coordinator_stand_in(actor_fixture& actors) {
       [](register_atom, const registration_request&, const worker_actor&) {
         return registration{};
       },
-      [](register_atom, const evaluator_actor&) { return incarnation{1}; },
-      [seen](leave_atom, worker_id who, incarnation life,
+      [](register_atom, const evaluator_actor&) { return life_number{1}; },
+      [seen](leave_atom, worker_id who, life_number life,
              const std::string& reason) {
         seen->left.push_back({who, life, reason});
       },
       [](detach_atom, const worker_actor&) {},
-      [](detach_atom, worker_id, incarnation, const std::string&) {
+      [](detach_atom, worker_id, life_number, const std::string&) {
         // nop
       },
       [](join_atom) {},
       [seen](ending_atom) { ++seen->ending; },
       [seen](ended_atom, const run_end& how) { seen->ended.push_back(how); },
-      [seen](ended_atom, version what, const std::vector<push_id>& applied,
+      [seen](ended_atom, version number, const std::vector<push_id>& applied,
              const payload& weights) {
-        seen->last.push_back({what, applied, weights});
+        seen->last.push_back({number, applied, weights});
       },
       [seen](fetch_atom) -> last_version {
         if (seen->last.empty())
@@ -198,8 +198,9 @@ inline server_stand_in make_server_stand_in(actor_fixture& actors) {
         return promise;
       },
       [=](watch_atom,
-          const watch_request& what) -> caf::result<watch_header, payload> {
-        (what.average ? seen->averages : seen->watched).push_back(what.after);
+          const watch_request& request) -> caf::result<watch_header, payload> {
+        (request.average ? seen->averages : seen->watched)
+          .push_back(request.after);
         seen->watches.push_back(
           self->template make_response_promise<watch_header, payload>());
         return seen->watches.back();
@@ -213,7 +214,7 @@ inline server_stand_in make_server_stand_in(actor_fixture& actors) {
 struct lead_notes {
   struct enlisted {
     worker_id worker;
-    incarnation life;
+    life_number life;
     caf::typed_response_promise<void> promise;
   };
 
@@ -250,7 +251,7 @@ inline lead_stand_in make_lead_stand_in(actor_fixture& actors) {
       [](shards_atom, const shard_registrar_actor&,
          const std::vector<remote_shard_actor>&) {},
       [](report_atom, const part_report&) {},
-      [=](enlist_atom, worker_id who, incarnation life, const std::string&,
+      [=](enlist_atom, worker_id who, life_number life, const std::string&,
           const owned_data&, uint32_t,
           const worker_actor&) -> caf::result<void> {
         auto promise = self->template make_response_promise<void>();
@@ -262,7 +263,7 @@ inline lead_stand_in make_lead_stand_in(actor_fixture& actors) {
       [seen](join_atom, const std::vector<worker_id>& who) {
         seen->joined.push_back(who);
       },
-      [seen](leave_atom, worker_id who, incarnation life,
+      [seen](leave_atom, worker_id who, life_number life,
              const std::string& reason) {
         seen->left.push_back({who, life, reason});
       },
@@ -275,7 +276,7 @@ inline lead_stand_in make_lead_stand_in(actor_fixture& actors) {
       [seen](ended_atom, const run_end& how) { seen->ended.push_back(how); },
       [seen](fetch_atom) { ++seen->fetches; },
       [](tick_atom) {},
-      [](tick_atom, worker_id, incarnation) {},
+      [](tick_atom, worker_id, life_number) {},
       [](stop_atom) {},
     };
   });
@@ -323,15 +324,15 @@ inline recorder_stand_in make_recorder_stand_in(actor_fixture& actors) {
       return seen->unacknowledged.back();
     };
     return recorder_actor::behavior_type{
-      [seen, answer](note_atom, const note_ptr& what) {
+      [seen, answer](note_atom, const note_ptr& entry) {
         if (seen->on_note)
-          seen->on_note(*what);
+          seen->on_note(*entry);
         else
-          seen->notes.push_back(what);
+          seen->notes.push_back(entry);
         return answer();
       },
-      [seen, answer](finish_atom, const note_ptr& what) {
-        seen->finished.push_back(what);
+      [seen, answer](finish_atom, const note_ptr& entry) {
+        seen->finished.push_back(entry);
         return answer();
       },
     };
@@ -353,12 +354,12 @@ inline writer_stand_in make_writer_stand_in(actor_fixture& actors) {
   auto seen = out.seen;
   out.handle = actors.stand_in<checkpoint_writer_actor>([seen](auto* self) {
     return checkpoint_writer_actor::behavior_type{
-      [=](write_atom, const snapshot_ptr& what) -> caf::result<std::string> {
-        seen->snapshots.push_back(what);
+      [=](write_atom, const snapshot_ptr& state) -> caf::result<std::string> {
+        seen->snapshots.push_back(state);
         if (seen->fails)
           return *seen->fails;
         if (!seen->holds)
-          return "step-" + std::to_string(what->manifest.step());
+          return "step-" + std::to_string(state->manifest.step());
         seen->promises.push_back(
           self->template make_response_promise<std::string>());
         return seen->promises.back();
@@ -474,12 +475,12 @@ inline loader_stand_in make_loader_stand_in(actor_fixture& actors,
   auto seen = out.seen;
   out.handle = actors.stand_in<loader_actor>([seen, batch](auto* self) {
     return loader_actor::behavior_type{
-      [=](load_atom, const lease& what) -> caf::result<loaded_batch> {
-        seen->leases.push_back(what);
+      [=](load_atom, const lease& work) -> caf::result<loaded_batch> {
+        seen->leases.push_back(work);
         auto promise = self->template make_response_promise<loaded_batch>();
         seen->promises.push_back(promise);
         if (!seen->holds)
-          promise.deliver(loaded_batch{what, batch});
+          promise.deliver(loaded_batch{work, batch});
         return promise;
       },
     };
@@ -500,9 +501,9 @@ inline scorer_stand_in make_scorer_stand_in(actor_fixture& actors) {
   auto seen = out.seen;
   out.handle = actors.stand_in<scorer_actor>([seen](auto* self) {
     return scorer_actor::behavior_type{
-      [=](evaluate_atom, version what, const payload& weights,
+      [=](evaluate_atom, version number, const payload& weights,
           bool) -> caf::result<score> {
-        seen->versions.push_back(what);
+        seen->versions.push_back(number);
         seen->weights.push_back(weights);
         seen->promises.push_back(self->template make_response_promise<score>());
         return seen->promises.back();

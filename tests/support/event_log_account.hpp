@@ -60,9 +60,9 @@ public:
   uint64_t strays() const { return strays_; }
 
 private:
-  void count(const proto::LogLease& what) {
-    auto& positions = counts_[what.epoch()][what.part()];
-    for (auto i = what.first(); i < what.first() + what.count(); ++i)
+  void count(const proto::LogLease& record) {
+    auto& positions = counts_[record.epoch()][record.part()];
+    for (auto i = record.first(); i < record.first() + record.count(); ++i)
       ++positions[i];
   }
 

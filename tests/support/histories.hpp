@@ -92,9 +92,9 @@ inline void act(played_cluster& cluster, worker_id who,
     cluster.push_stale(who);
 }
 
-inline uint64_t samples_of(const played_cluster::step& what) {
+inline uint64_t samples_of(const played_cluster::step& step) {
   uint64_t out = 0;
-  for (const auto& from : what.leases)
+  for (const auto& from : step.leases)
     out += from.count;
   return out;
 }

@@ -29,7 +29,7 @@ public:
       if (event.has_pulled() && event.pulled().abandoned() != 0)
         give_back(event.pulled().abandoned(), "abandoned");
       if (event.has_arrived())
-        take(event.arrived());
+        note_arrived(event.arrived());
       if (event.has_left())
         lose(event.left().worker());
       follow(event.decision(), last);
@@ -65,33 +65,33 @@ private:
   using push = std::tuple<uint32_t, uint32_t, uint64_t>;
 
   template <class Push>
-  static push id_of(const Push& what) {
-    return {what.worker(), what.life(), what.sequence()};
+  static push id_of(const Push& push) {
+    return {push.worker(), push.life(), push.sequence()};
   }
 
-  void complain(uint64_t id, const std::string& what) {
-    breaches_.push_back("lease " + std::to_string(id) + " " + what);
+  void complain(uint64_t id, const std::string& reason) {
+    breaches_.push_back("lease " + std::to_string(id) + " " + reason);
   }
 
-  void take(const proto::LogArrived& what) {
-    if (held_.contains(id_of(what)))
-      complain(what.lease().id(), "came in twice");
-    take(what, what.lease().id());
-    for (const auto& other : what.also())
-      take(what, other.id());
+  void note_arrived(const proto::LogArrived& record) {
+    if (held_.contains(id_of(record)))
+      complain(record.lease().id(), "came in twice");
+    note_arrived(record, record.lease().id());
+    for (const auto& other : record.also())
+      note_arrived(record, other.id());
   }
 
-  void take(const proto::LogArrived& what, uint64_t id) {
+  void note_arrived(const proto::LogArrived& record, uint64_t id) {
     auto found = out_.find(id);
-    if (!what.refused().empty()) {
+    if (!record.refused().empty()) {
       if (found != out_.end())
         give_back(id, "refused");
     } else if (found == out_.end()) {
       complain(id, "came in and is not out");
-    } else if (found->second.worker != what.worker()) {
+    } else if (found->second.worker != record.worker()) {
       complain(id, "came from another worker than it was given to");
     } else {
-      held_[id_of(what)].push_back(id);
+      held_[id_of(record)].push_back(id);
     }
   }
 
@@ -121,15 +121,15 @@ private:
     return {};
   }
 
-  void follow(const proto::LogDecision& what, uint64_t last) {
-    for (const auto& late : what.drops())
+  void follow(const proto::LogDecision& record, uint64_t last) {
+    for (const auto& late : record.drops())
       for (auto id : let_go(id_of(late)))
         give_back(id, "dropped");
-    for (const auto& step : what.updates())
+    for (const auto& step : record.updates())
       for (const auto& gradient : step.gradients())
         for (auto id : let_go(id_of(gradient)))
           settle(id, step.makes() <= last);
-    for (const auto& release : what.releases())
+    for (const auto& release : record.releases())
       for (const auto& lease : release.leases())
         hand_out(lease, release.worker());
   }
@@ -146,15 +146,15 @@ private:
                        " of epoch " + std::to_string(what.epoch()) + " again");
   }
 
-  void hand_out(const proto::LogLease& what, uint32_t worker) {
-    if (!seen_.insert(what.id()).second)
-      complain(what.id(), "was handed out twice");
+  void hand_out(const proto::LogLease& record, uint32_t worker) {
+    if (!seen_.insert(record.id()).second)
+      complain(record.id(), "was handed out twice");
     for (const auto& [id, other] : out_)
-      if (other.what.epoch() == what.epoch() &&
-          other.what.first() < what.first() + what.count() &&
-          what.first() < other.what.first() + other.what.count())
-        complain(what.id(), "has samples of lease " + std::to_string(id));
-    out_.insert_or_assign(what.id(), lent{what, worker});
+      if (other.what.epoch() == record.epoch() &&
+          other.what.first() < record.first() + record.count() &&
+          record.first() < other.what.first() + other.what.count())
+        complain(record.id(), "has samples of lease " + std::to_string(id));
+    out_.insert_or_assign(record.id(), lent{record, worker});
   }
 
   std::map<uint64_t, lent> out_; ///< Leases handed out in this life.

@@ -24,9 +24,9 @@ inline constexpr uint64_t samples = 12;
 
 /// Counts the blocks that are taken and not given back.
 struct counted_memory final : payload_memory {
-  memory_block take(size_t bytes) override {
+  memory_block take_block(size_t bytes) override {
     ++taken;
-    return heap_memory()->take(bytes);
+    return heap_memory()->take_block(bytes);
   }
 
   uint64_t taken = 0;
@@ -39,7 +39,7 @@ struct alive_count {
 
 /// A batch of random samples, to be computed on a version.
 inline compute_task task_of(uint64_t lease, const payload& weights,
-                            version what) {
+                            version number) {
   auto count = static_cast<int64_t>(samples);
   auto batch = std::make_shared<data::batch>();
   at::manual_seed(lease);
@@ -49,7 +49,7 @@ inline compute_task task_of(uint64_t lease, const payload& weights,
   out.from = {lease_id{lease}, 0, 0, samples};
   out.batch = batch;
   out.weights = weights;
-  out.computed_on = what;
+  out.computed_on = number;
   out.cancel = std::make_shared<std::atomic<bool>>(false);
   return out;
 }
@@ -57,11 +57,10 @@ inline compute_task task_of(uint64_t lease, const payload& weights,
 /// The gradient of such a batch, of a network in one piece.
 inline at::Tensor gradient_of(const config::training_settings& training,
                               const at::Tensor& flat,
-                              const compute_task& what) {
+                              const compute_task& task) {
   models::compute_engine whole{training, classes};
   auto out = at::empty_like(flat);
-  whole.run(flat, what.batch->inputs, what.batch->targets, out, nullptr,
-            {what.from});
+  whole.run(flat, task.batch->inputs, task.batch->targets, out, {task.from});
   return out;
 }
 
@@ -121,64 +120,62 @@ struct module_site {
     auto& count = alive[segment];
     return actors.stand_in<stage_actor>([stage, &count](auto* self) {
       return stage_actor::behavior_type{
-        [=, &count](forward_atom what, const module_call& call) {
+        [=, &count](forward_atom msg, const module_call& call) {
           count.most = std::max(count.most, ++count.now);
-          return self->delegate(stage, what, call);
+          return self->delegate(stage, msg, call);
         },
-        [=, &count](backward_atom what, const module_call& call) {
+        [=, &count](backward_atom msg, const module_call& call) {
           --count.now;
-          return self->delegate(stage, what, call);
+          return self->delegate(stage, msg, call);
         },
-        [=](cancel_atom what, lease_id which) {
-          self->send(stage, what, which);
-        },
-        [=](begin_atom what, const stage_context_ptr& context) {
-          self->send(stage, what, context);
+        [=](cancel_atom msg, lease_id which) { self->send(stage, msg, which); },
+        [=](begin_atom msg, const stage_context_ptr& context) {
+          self->send(stage, msg, context);
         },
       };
     });
   }
 
   /// Asks for weights; the server gives this version of them.
-  payload pull(version what, lease_id abandoned = lease_id{0}) {
+  payload pull(version number, lease_id abandoned = lease_id{0}) {
     pull_header header;
     header.abandoned = abandoned;
     auto answer =
       actors.ask<release_header, payload>(module, pull_atom_v, header);
     actors.run();
     release_header release;
-    release.weights = what;
+    release.weights = number;
     server->pulls.back().promise.deliver(release, to_payload(flat));
     actors.run();
     return answer->get<payload>();
   }
 
   compute_task task(const payload& weights, uint64_t lease = 1,
-                    version what = version{0}) {
-    auto out = task_of(lease, weights, what);
+                    version number = version{0}) {
+    auto out = task_of(lease, weights, number);
     out.link = caf::actor_cast<caf::strong_actor_ptr>(module);
     return out;
   }
 
-  gradient_report compute(const compute_task& what) {
-    auto answer = actors.ask<gradient_report>(chain, compute_atom_v, what);
+  gradient_report compute(const compute_task& task) {
+    auto answer = actors.ask<gradient_report>(chain, compute_atom_v, task);
     actors.run();
     return answer->get<gradient_report>();
   }
 
   /// Pushes; gives what the server got.
-  payload push(const compute_task& what, const payload& own) {
+  payload push(const compute_task& task, const payload& own) {
     push_header header;
-    header.from = what.from.id;
-    header.computed_on = what.computed_on;
+    header.from = task.from.id;
+    header.computed_on = task.computed_on;
     pushed =
       actors.ask<release_header, payload>(module, push_atom_v, header, own);
     actors.run();
     return server->pushes.back().gradient;
   }
 
-  at::Tensor expected(const compute_task& what) {
-    return gradient_of(parts.settings.training, flat, what);
+  at::Tensor expected(const compute_task& task) {
+    return gradient_of(parts.settings.training, flat, task);
   }
 
   module_call call(uint64_t lease, uint32_t segment = 0) {
@@ -190,8 +187,8 @@ struct module_site {
     return out;
   }
 
-  answer_ptr<module_answer> forward(const module_call& what) {
-    auto out = actors.ask<module_answer>(module, forward_atom_v, what);
+  answer_ptr<module_answer> forward(const module_call& call) {
+    auto out = actors.ask<module_answer>(module, forward_atom_v, call);
     actors.run();
     return out;
   }

@@ -31,11 +31,11 @@ public:
 
   policies::decision on_leave(worker_id) override { return {}; }
 
-  policies::decision on_arrival(const policies::arrival& what) override {
+  policies::decision on_arrival(const policies::arrival& push) override {
     policies::decision out;
-    step_.gradients.push_back({what.id});
+    step_.gradients.push_back({push.id});
     if (goes_on_)
-      out.release.push_back(what.id.worker);
+      out.release.push_back(push.id.worker);
     if (step_.gradients.size() < 2)
       return out;
     std::ranges::sort(step_.gradients, {}, &policies::part::id);

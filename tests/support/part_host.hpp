@@ -99,22 +99,24 @@ struct part_host {
         return push(header, gradient);
       },
       [this](pull_atom, const pull_header& header) { return pull(header); },
-      [this](watch_atom, const watch_request& what) { return watch(what); },
+      [this](watch_atom, const watch_request& request) {
+        return watch(request);
+      },
       [](score_atom, const score&) {},
       [](coordinator_atom, const coordinator_actor&) {},
       [](shards_atom, const shard_registrar_actor&,
          const std::vector<remote_shard_actor>&) {},
       [](report_atom, const part_report&) {},
-      [](enlist_atom, worker_id, incarnation, const std::string&,
+      [](enlist_atom, worker_id, life_number, const std::string&,
          const owned_data&, uint32_t, const worker_actor&) {},
       [](join_atom, const std::vector<worker_id>&) {},
-      [](leave_atom, worker_id, incarnation, const std::string&) {},
+      [](leave_atom, worker_id, life_number, const std::string&) {},
       [](evaluators_atom, uint32_t) {},
       [](refuse_atom, const std::string&) {},
       [](ended_atom, const run_end&) {},
       [](fetch_atom) {},
       [](tick_atom) {},
-      [](tick_atom, worker_id, incarnation) {},
+      [](tick_atom, worker_id, life_number) {},
       [](stop_atom) {},
     };
   }
@@ -126,10 +128,10 @@ struct part_host {
     return out;
   }
 
-  weights_answer pulls(worker_id who, incarnation server = incarnation{1}) {
+  weights_answer pulls(worker_id who, life_number server = life_number{1}) {
     auto out = actors.ask<release_header, payload>(
       handle, pull_atom_v,
-      pull_header{who, incarnation{1}, server, lease_id{0}});
+      pull_header{who, life_number{1}, server, lease_id{0}});
     actors.run();
     return out;
   }
@@ -147,14 +149,14 @@ struct part_host {
 };
 
 inline push_id push_of(uint32_t worker, uint64_t number) {
-  return {worker_id{worker}, incarnation{1}, sequence{number}};
+  return {worker_id{worker}, life_number{1}, sequence{number}};
 }
 
 inline push_header push_header_of(const push_id& id, uint64_t samples = 8) {
   push_header out;
   out.id = id;
   out.samples = samples;
-  out.server = incarnation{1};
+  out.server = life_number{1};
   return out;
 }
 

@@ -109,7 +109,7 @@ void played_cluster::push_again(worker_id who) {
 }
 
 void played_cluster::push_stale(worker_id who) {
-  incarnation earlier{players_.at(who).life.value - 1};
+  life_number earlier{players_.at(who).life.value - 1};
   if (scheduler_.admit({who, earlier, sequence{1}}) !=
       cores::freshness::stale_incarnation)
     fail("admits an earlier life");
@@ -170,25 +170,26 @@ push_id played_cluster::next_push(worker_id who) {
   return id;
 }
 
-void played_cluster::carry_out(const cores::orders& what) {
+void played_cluster::carry_out(const cores::orders& decided) {
   if (stopped_)
     throw std::logic_error("the test goes on after the end");
   auto now = drops_within_steps ? scheduler_.current() : made_;
-  for (const auto& late : what.drop)
+  for (const auto& late : decided.drop)
     drop(late, now);
-  for (const auto& step : what.updates)
+  for (const auto& step : decided.updates)
     apply(step);
-  if (what.stop) {
-    if (what.updates.empty() || !what.release.empty() || !what.cancel.empty())
+  if (decided.stop) {
+    if (decided.updates.empty() || !decided.release.empty() ||
+        !decided.cancel.empty())
       fail("stops without an update, or goes on after it");
-    stopped_ = what.stop;
+    stopped_ = decided.stop;
     return;
   }
   if (made_ != scheduler_.current())
     fail("has another version than it ordered");
-  for (const auto& next : what.release)
+  for (const auto& next : decided.release)
     release(next);
-  for (auto who : what.cancel) {
+  for (auto who : decided.cancel) {
     // One that was released but has not asked yet has nothing to give up.
     if (!joined(who) || players_.at(who).asked)
       fail("cancels one that waits");
@@ -196,25 +197,25 @@ void played_cluster::carry_out(const cores::orders& what) {
   }
 }
 
-void played_cluster::drop(const cores::dropped_push& what, version now) {
-  auto late = held_.extract(what.id).mapped();
-  if (what.staleness != now.value - late.computed_on.value)
+void played_cluster::drop(const cores::dropped_push& push, version now) {
+  auto late = held_.extract(push.id).mapped();
+  if (push.staleness != now.value - late.computed_on.value)
     fail("tells a wrong staleness of a late gradient");
   ++dropped_;
-  if (auto who = players_.find(what.id.worker);
-      who != players_.end() && who->second.life == what.id.life &&
-      who->second.last == what.id.seq)
+  if (auto who = players_.find(push.id.worker);
+      who != players_.end() && who->second.life == push.id.life &&
+      who->second.last == push.id.seq)
     who->second.dropped = true;
 }
 
-void played_cluster::apply(const cores::update_order& what) {
+void played_cluster::apply(const cores::update_order& order) {
   if (stopped_)
     fail("an update after the end");
-  if (what.makes != made_.next() || what.gradients.empty())
+  if (order.makes != made_.next() || order.gradients.empty())
     fail("an update without a gradient or with a wrong number");
   auto& step = steps_.emplace_back();
-  step.makes = what.makes;
-  for (const auto& part : what.gradients) {
+  step.makes = order.makes;
+  for (const auto& part : order.gradients) {
     auto found = held_.find(part.id);
     if (found == held_.end())
       fail("applies what is not held: " + to_string(part.id));
@@ -226,30 +227,31 @@ void played_cluster::apply(const cores::update_order& what) {
     }
     held_.erase(found);
   }
-  made_ = what.makes;
+  made_ = order.makes;
 }
 
-void played_cluster::cover(const lease& what) {
-  auto& positions = covered_[what.epoch];
+void played_cluster::cover(const lease& work) {
+  auto& positions = covered_[work.epoch];
   positions.resize(samples_);
-  for (auto i = what.first; i < what.first + what.count; ++i) {
+  for (auto i = work.first; i < work.first + work.count; ++i) {
     if (positions.at(i))
       fail("a sample counts twice");
     positions[i] = true;
   }
-  applied_ += what.count;
+  applied_ += work.count;
 }
 
-void played_cluster::release(const cores::release_order& what) {
-  if (!players_.contains(what.worker))
+void played_cluster::release(const cores::release_order& order) {
+  if (!players_.contains(order.worker))
     fail("releases a stranger");
-  auto& player = players_.at(what.worker);
+  auto& player = players_.at(order.worker);
   if (!player.asked || !player.joined)
     fail("releases one that did not ask");
   player.asked = false;
   ++player.answers;
   player.reads = made_;
-  player.work.insert(player.work.end(), what.leases.begin(), what.leases.end());
+  player.work.insert(player.work.end(), order.leases.begin(),
+                     order.leases.end());
   auto fewer = ends_ && !player.work.empty();
   auto counting = static_cast<size_t>(
     std::ranges::count_if(player.work, [this](const lease& one) {
@@ -257,7 +259,7 @@ void played_cluster::release(const cores::release_order& what) {
     }));
   if (counting > player.ahead || (player.work.size() < player.ahead && !fewer))
     fail("a worker has " + std::to_string(player.work.size()) + " leases");
-  if (what.dropped != std::exchange(player.dropped, false))
+  if (order.dropped != std::exchange(player.dropped, false))
     fail("does not tell a worker what became of its gradient");
   player.computes = player.work.front();
   player.work.pop_front();

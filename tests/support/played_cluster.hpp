@@ -30,7 +30,7 @@ public:
 
   // -- what workers do --------------------------------------------------------
 
-  /// A new incarnation of the worker; it asks for its first weights in `pull`.
+  /// A new life of the worker; it asks for its first weights in `pull`.
   void enlist(worker_id who);
   void join(const std::vector<worker_id>& who);
   void leave(worker_id who);
@@ -53,7 +53,7 @@ public:
   bool push_bad(worker_id who);
 
   /// Messages that must be recognised as repeated: the newest push again, and a
-  /// push of an earlier incarnation.
+  /// push of an earlier life.
   void push_again(worker_id who);
   void push_stale(worker_id who);
 
@@ -86,7 +86,7 @@ public:
   /// The lease that the worker computes.
   lease current_lease(worker_id who) const;
 
-  /// Answers that the worker got in this incarnation.
+  /// Answers that the worker got in this life.
   uint64_t answers(worker_id who) const { return players_.at(who).answers; }
 
   uint64_t dropped() const { return dropped_; }
@@ -100,7 +100,7 @@ public:
 
 private:
   struct player {
-    incarnation life;
+    life_number life;
     bool joined = false;
     bool asked = false;
     bool cancelled = false;
@@ -120,11 +120,11 @@ private:
 
   static std::vector<lease> take_work(player& from);
   push_id next_push(worker_id who);
-  void carry_out(const cores::orders& what);
-  void drop(const cores::dropped_push& what, version now);
-  void apply(const cores::update_order& what);
-  void cover(const lease& what);
-  void release(const cores::release_order& what);
+  void carry_out(const cores::orders& decided);
+  void drop(const cores::dropped_push& push, version now);
+  void apply(const cores::update_order& order);
+  void cover(const lease& work);
+  void release(const cores::release_order& order);
   [[noreturn]] void fail(const std::string& why) const;
 
   cores::step_scheduler scheduler_;
@@ -132,7 +132,7 @@ private:
   bool ends_ = true; ///< Is over after some epochs.
   version made_{0};
   std::map<worker_id, player> players_;
-  std::map<worker_id, incarnation> lives_;
+  std::map<worker_id, life_number> lives_;
   std::map<push_id, held_push> held_;
   std::map<uint64_t, std::vector<bool>> covered_; ///< Positions, by epoch.
   std::vector<step> steps_;

@@ -85,12 +85,12 @@ bool can_listen(uint16_t port) {
 
 } // namespace
 
-void eventually(const std::string& what, const std::function<bool()>& done,
+void eventually(const std::string& event, const std::function<bool()>& done,
                 std::chrono::seconds limit) {
   auto deadline = std::chrono::steady_clock::now() + limit;
   while (!done()) {
     if (std::chrono::steady_clock::now() > deadline)
-      throw std::runtime_error("waited in vain for " + what);
+      throw std::runtime_error("waited in vain for " + event);
     std::this_thread::sleep_for(5ms);
   }
 }

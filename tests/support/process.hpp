@@ -22,8 +22,8 @@ namespace troupe::testing {
 /// because a machine may be slow; a test that waits so long has failed.
 inline constexpr std::chrono::seconds patience{60};
 
-/// Polls until `done` returns true; throws with `what` after `limit`.
-void eventually(const std::string& what, const std::function<bool()>& done,
+/// Polls until `done` returns true; throws with `event` after `limit`.
+void eventually(const std::string& event, const std::function<bool()>& done,
                 std::chrono::seconds limit = patience);
 
 /// A free port below those that the system gives to outgoing connections, so

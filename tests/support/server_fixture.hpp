@@ -26,7 +26,7 @@ public:
   /// The double of a worker that keeps to the protocol.
   struct player {
     worker_stand_in handle;
-    incarnation life{1};
+    life_number life{1};
     sequence last{0};
     sequence requests{0};
     std::vector<lease> leases;
@@ -47,7 +47,7 @@ public:
     open_empty();
     std::vector<worker_id> who;
     for (uint32_t i = 0; i < workers; ++i) {
-      enlist(worker_id{i}, incarnation{1});
+      enlist(worker_id{i}, life_number{1});
       players[worker_id{i}].asks = pull(worker_id{i});
       who.push_back(worker_id{i});
     }
@@ -123,7 +123,7 @@ public:
       actors.make<readable_module_actor, joined_link_state>(joined)};
   }
 
-  void enlist(worker_id who, incarnation as) {
+  void enlist(worker_id who, life_number as) {
     auto& one = players[who];
     one = {};
     one.handle = make_worker_stand_in(actors);
@@ -202,7 +202,7 @@ public:
   actor_fixture actors;
   config::settings settings;
   uint64_t samples = 1000;
-  incarnation life{1};
+  life_number life{1};
   std::shared_ptr<const models::loaded_checkpoint> resumed;
   std::optional<models::best_score> best; ///< That is on disk already.
   event_sink event_log;                   ///< Set before `open`; may be empty.

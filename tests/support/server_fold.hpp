@@ -67,45 +67,45 @@ private:
     return out;
   }
 
-  cores::orders decide(const proto::LogEvent& from, input& what) {
+  cores::orders decide(const proto::LogEvent& from, input& cause) {
     cores::orders out;
     if (from.has_started()) {
-      what = inputs::started{parts_.life()};
+      cause = inputs::started{parts_.life()};
       out.stop = scheduler_.reached();
     } else if (from.has_enlisted()) {
       const auto& x = from.enlisted();
       inputs::enlisted in{worker_id{x.worker()},
-                          incarnation{x.life()},
+                          life_number{x.life()},
                           x.transport(),
                           {x.samples(), x.data_digest()},
                           x.leases() > 0 ? x.leases() : cores::leases_ahead};
       scheduler_.enlist(in.who, in.life, in.data, in.leases);
-      what = std::move(in);
+      cause = std::move(in);
     } else if (from.has_joined()) {
       inputs::joined in;
       for (auto who : from.joined().workers())
         in.who.push_back(worker_id{who});
       out = scheduler_.join(in.who);
-      what = std::move(in);
+      cause = std::move(in);
     } else if (from.has_left()) {
       const auto& x = from.left();
-      inputs::left in{worker_id{x.worker()}, incarnation{x.life()}, x.reason()};
+      inputs::left in{worker_id{x.worker()}, life_number{x.life()}, x.reason()};
       out = scheduler_.leave(in.who, in.life);
-      what = std::move(in);
+      cause = std::move(in);
     } else if (from.has_pulled()) {
       inputs::pulled in;
       in.header.worker = worker_id{from.pulled().worker()};
-      in.header.life = incarnation{from.pulled().life()};
+      in.header.life = life_number{from.pulled().life()};
       in.header.abandoned = lease_id{from.pulled().abandoned()};
       out = scheduler_.pull(in.header.worker, in.header.abandoned);
-      what = in;
+      cause = in;
     } else if (from.has_arrived()) {
-      out = arrive(from.arrived(), what);
+      out = arrive(from.arrived(), cause);
     } else if (from.has_deadline_passed()) {
       const auto& x = from.deadline_passed();
-      inputs::deadline_passed in{worker_id{x.worker()}, incarnation{x.life()}};
+      inputs::deadline_passed in{worker_id{x.worker()}, life_number{x.life()}};
       out = scheduler_.deal_again(in.who, in.life);
-      what = in;
+      cause = in;
     } else if (from.has_scored()) {
       inputs::scored in;
       in.found.weights = version{from.scored().version()};
@@ -113,9 +113,9 @@ private:
         in.found.metrics.push_back({one.name(), one.value()});
       if (!over_)
         out.stop = scheduler_.scored(in.found.metrics);
-      what = in;
+      cause = in;
     } else if (from.has_stopped()) {
-      what = inputs::stopped{};
+      cause = inputs::stopped{};
       over_ = true;
     }
     over_ = over_ || out.stop;
@@ -126,10 +126,10 @@ private:
     return {lease_id{x.id()}, x.epoch(), x.first(), x.count(), x.part()};
   }
 
-  cores::orders arrive(const proto::LogArrived& x, input& what) {
+  cores::orders arrive(const proto::LogArrived& x, input& cause) {
     inputs::arrived in;
     auto& header = in.header;
-    header.id = {worker_id{x.worker()}, incarnation{x.life()},
+    header.id = {worker_id{x.worker()}, life_number{x.life()},
                  sequence{x.sequence()}};
     header.computed_on = version{x.computed_on()};
     header.from = lease_id{x.lease().id()};
@@ -156,7 +156,7 @@ private:
       in.refused = errc::not_finite;
       refused_ = facts;
     }
-    what = std::move(in);
+    cause = std::move(in);
     return out;
   }
 

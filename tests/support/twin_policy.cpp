@@ -31,14 +31,14 @@ policies::decision twin_policy::on_leave(worker_id who) {
   return apply_if_due();
 }
 
-policies::decision twin_policy::on_arrival(const policies::arrival& what) {
+policies::decision twin_policy::on_arrival(const policies::arrival& push) {
   policies::decision out;
-  if (!members_.contains(what.id.worker)) {
-    out.drop.push_back(what.id);
+  if (!members_.contains(push.id.worker)) {
+    out.drop.push_back(push.id);
     return out;
   }
-  waiting_.insert(what.id.worker);
-  held_.push_back(what.id);
+  waiting_.insert(push.id.worker);
+  held_.push_back(push.id);
   return apply_if_due();
 }
 

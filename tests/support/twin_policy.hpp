@@ -17,7 +17,7 @@ public:
   version current() const override { return current_; }
   policies::decision on_join(std::span<const worker_id> who) override;
   policies::decision on_leave(worker_id who) override;
-  policies::decision on_arrival(const policies::arrival& what) override;
+  policies::decision on_arrival(const policies::arrival& push) override;
   policies::decision on_pull(worker_id who) override;
   std::vector<worker_id> waiting_for() const override;
   std::string state() const override;

@@ -72,12 +72,12 @@ struct pickled_tensor {
   std::string type = "FloatStorage";
 };
 
-inline std::string pickled(const pickled_tensor& what) {
+inline std::string pickled(const pickled_tensor& tensor) {
   return "ctorch._utils\n_rebuild_tensor_v2\n((" + pickled_text("storage") +
-         "ctorch\n" + what.type + "\n" + pickled_text(what.storage) +
-         pickled_text("cpu") + "J" + little_endian<int32_t>(what.elements) +
-         "tQJ" + little_endian<int32_t>(what.first) +
-         pickled_tuple(what.shape) + pickled_tuple(what.strides) +
+         "ctorch\n" + tensor.type + "\n" + pickled_text(tensor.storage) +
+         pickled_text("cpu") + "J" + little_endian<int32_t>(tensor.elements) +
+         "tQJ" + little_endian<int32_t>(tensor.first) +
+         pickled_tuple(tensor.shape) + pickled_tuple(tensor.strides) +
          "\x89"
          "ccollections\nOrderedDict\n)RtR";
 }

@@ -10,10 +10,10 @@ using namespace troupe::app;
 
 namespace {
 
-config::settings one(config::role what, const std::string& host = "10.0.0.1",
+config::settings one(config::role role, const std::string& host = "10.0.0.1",
                      uint32_t workers = 4) {
   config::settings out;
-  out.what = what;
+  out.what = role;
   out.cluster.host = host;
   out.cluster.workers = workers;
   return out;

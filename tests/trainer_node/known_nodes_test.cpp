@@ -111,7 +111,7 @@ TEST_CASE("a node whose next lead does not come knows who leads after it") {
 
 TEST_CASE("a node leads only a run whose lock it sees") {
   temporary_folder folder;
-  auto first = config::run_lock::take(folder.path());
+  auto first = config::run_lock::acquire(folder.path());
   known_nodes uut{of_lead(), {}};
   uut.note(welcome(folder.path().string()), {"10.0.0.1", 4000}, worker_id{1});
   CHECK(uut.without_lead("it is gone")->next.size() == 2);
@@ -136,7 +136,7 @@ TEST_CASE("a node leads only a run whose lock it sees") {
 
 TEST_CASE("whoever leads since has the lock, and not the lead that was lost") {
   temporary_folder folder;
-  auto first = config::run_lock::take(folder.path());
+  auto first = config::run_lock::acquire(folder.path());
   known_nodes uut{of_lead(), {}};
   uut.note(welcome(folder.path().string()), {"10.0.0.1", 4000}, worker_id{1});
   CHECK(uut.holder_of_lock());

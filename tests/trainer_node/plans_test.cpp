@@ -53,7 +53,7 @@ TEST_CASE("a server's plan says what it starts with, and writes nothing") {
         "workers and 1 "
         "shards; life 1 from step 0 in " +
           (on.folder.path() / "run").string());
-  CHECK(plan.parts.life() == incarnation{1});
+  CHECK(plan.parts.life() == life_number{1});
   CHECK(plan.parts.description.run_id == plan.from.run_id);
   CHECK(plan.parts.remote_shards() == 0);
   CHECK_FALSE(plan.parts.from.resumed);

@@ -18,25 +18,25 @@ TEST_CASE("a second SIGINT or SIGTERM of a person is haste") {
   for (auto number : {SIGINT, SIGTERM}) {
     stop_requests uut;
     CHECK_FALSE(uut.any());
-    CHECK(uut.take(SIGINT, start) == meaning::stop);
+    CHECK(uut.interpret_signal(SIGINT, start) == meaning::stop);
     CHECK(uut.any());
-    CHECK(uut.take(number, start + 1s) == meaning::haste);
+    CHECK(uut.interpret_signal(number, start + 1s) == meaning::haste);
   }
 }
 
 TEST_CASE("two signals at once are one request") {
   stop_requests uut;
-  CHECK(uut.take(SIGTERM, start) == meaning::stop);
-  CHECK(uut.take(SIGINT, start + 50ms) == meaning::nothing);
-  CHECK(uut.take(SIGTERM, start + 60ms) == meaning::nothing);
+  CHECK(uut.interpret_signal(SIGTERM, start) == meaning::stop);
+  CHECK(uut.interpret_signal(SIGINT, start + 50ms) == meaning::nothing);
+  CHECK(uut.interpret_signal(SIGTERM, start + 60ms) == meaning::nothing);
 }
 
 TEST_CASE("a terminal that is closed is no haste, however often it says so") {
   stop_requests uut;
-  CHECK(uut.take(SIGHUP, start) == meaning::stop);
-  CHECK(uut.take(SIGHUP, start + 1s) == meaning::nothing);
-  CHECK(uut.take(SIGUSR1, start + 2s) == meaning::nothing);
-  CHECK(uut.take(SIGINT, start + 3s) == meaning::haste);
+  CHECK(uut.interpret_signal(SIGHUP, start) == meaning::stop);
+  CHECK(uut.interpret_signal(SIGHUP, start + 1s) == meaning::nothing);
+  CHECK(uut.interpret_signal(SIGUSR1, start + 2s) == meaning::nothing);
+  CHECK(uut.interpret_signal(SIGINT, start + 3s) == meaning::haste);
 }
 
 TEST_CASE("a SIGHUP that was ignored stays ignored") {

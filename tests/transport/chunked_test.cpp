@@ -82,7 +82,7 @@ payload transfer_all(const payload& source, uint64_t chunk_bytes,
   REQUIRE(sent == total);
   REQUIRE(receiver.complete());
   REQUIRE_FALSE(sender.next());
-  return std::move(receiver).take();
+  return std::move(receiver).take_payload();
 }
 
 void check_transfer(const payload& source, uint64_t chunk_bytes,
@@ -159,7 +159,7 @@ TEST_CASE("an empty payload is done before it begins") {
   CHECK_FALSE(sender.next());
   chunk_receiver receiver{{element_type::float32, 0}};
   CHECK(receiver.complete());
-  auto taken = std::move(receiver).take();
+  auto taken = std::move(receiver).take_payload();
   CHECK(taken.bytes().empty());
 }
 
@@ -186,6 +186,6 @@ TEST_CASE("a piece out of place is refused and changes nothing") {
   REQUIRE(receiver.accept(piece_at(source, 100, 300)));
   CHECK(receiver.complete());
   CHECK_FALSE(receiver.accept(piece_at(source, 400, 0)));
-  auto taken = std::move(receiver).take();
+  auto taken = std::move(receiver).take_payload();
   CHECK(std::ranges::equal(taken.bytes(), source.bytes()));
 }

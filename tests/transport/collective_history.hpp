@@ -55,8 +55,8 @@ public:
     // nop
   }
 
-  void on_event(const event& what) override {
-    if (const auto* in = std::get_if<inputs::arrived>(&what.what)) {
+  void on_event(const event& entry) override {
+    if (const auto* in = std::get_if<inputs::arrived>(&entry.what)) {
       const auto& header = in->header;
       if (in->refused == errc::none)
         held_[header.id] = header;
@@ -64,8 +64,8 @@ public:
         return promises.pulled(header.id.worker,
                                header.from); // The lease is free.
     }
-    promises.on_event(what);
-    for (const auto& step : what.decided.updates)
+    promises.on_event(entry);
+    for (const auto& step : entry.decided.updates)
       apply(step);
   }
 
@@ -173,7 +173,7 @@ inline std::vector<frame> read_all(path& from) {
   return out;
 }
 
-/// One incarnation of a worker, its path and the server's end of it.
+/// One life of a worker, its path and the server's end of it.
 struct player {
   struct asked {
     transfer_id request;
@@ -183,7 +183,7 @@ struct player {
   };
 
   worker_id who;
-  incarnation life;
+  life_number life;
   path_ptr near;
   path_ptr far;
   std::unique_ptr<wire> up, down; ///< The frames that each end sends.
@@ -241,12 +241,12 @@ public:
   }
 
   /// Runs until so many steps are made; returns what went wrong.
-  std::string run(uint64_t steps, uint64_t fault_at, fault what,
+  std::string run(uint64_t steps, uint64_t fault_at, fault incident,
                   worker_id victim) {
     std::optional<uint64_t> mended;
     for (uint64_t event = 0; made() < steps; ++event) {
       if (event == fault_at) {
-        enact(what, victim);
+        enact(incident, victim);
         mended = event + 40 + random_() % 200;
       }
       if (mended && event == *mended)
@@ -359,20 +359,20 @@ private:
 
   // -- faults -----------------------------------------------------------------
 
-  void enact(fault what, worker_id victim) {
+  void enact(fault incident, worker_id victim) {
     auto* who = find(victim);
-    if (what == fault::killed || what == fault::path)
+    if (incident == fault::killed || incident == fault::path)
       close(*who);
-    if (what == fault::silent || what == fault::frozen)
+    if (incident == fault::silent || incident == fault::frozen)
       leave(*who, "silent");
-    if (what == fault::frozen)
+    if (incident == fault::frozen)
       who->frozen = true;
-    if (what == fault::newcomer) {
+    if (incident == fault::newcomer) {
       worker_id last{static_cast<uint32_t>(lives_.size())};
       enlist(last);
       actors_.tell(lead_, join_atom_v, std::vector{last});
     }
-    fault_ = what;
+    fault_ = incident;
     victim_ = victim;
   }
 
@@ -410,7 +410,7 @@ private:
     if (!who.up->frames.empty())
       all.push_back([&] { bring_up(who); });
     if (!who.handed.empty())
-      all.push_back([&] { ask(who, take(who.handed)); });
+      all.push_back([&] { ask(who, take_first(who.handed)); });
     if (!who.open.empty() && !who.open.front().answer->open())
       all.push_back([&] { answer(who); });
     for (auto& one : who.open)
@@ -423,7 +423,7 @@ private:
     if (!who.down->frames.empty())
       all.push_back([&] { bring_down(who); });
     if (!who.heard.empty())
-      all.push_back([&] { settle(who, take(who.heard)); });
+      all.push_back([&] { handle_answer(who, take_first(who.heard)); });
     if (who.computes)
       all.push_back([&] { push(who); });
     if (who.lost)
@@ -431,7 +431,7 @@ private:
   }
 
   template <class T>
-  static T take(std::deque<T>& from) {
+  static T take_first(std::deque<T>& from) {
     auto out = std::move(from.front());
     from.pop_front();
     return out;
@@ -455,29 +455,29 @@ private:
   }
 
   void bring_up(player& who) {
-    who.down->put(take(who.up->frames));
+    who.down->put(take_first(who.up->frames));
     for (auto& next : read_all(*who.far))
       who.handed.push_back(std::move(next));
   }
 
   void bring_down(player& who) {
-    who.up->put(take(who.down->frames));
+    who.up->put(take_first(who.down->frames));
     for (auto& next : read_all(*who.near))
       who.heard.push_back(std::move(next));
   }
 
   /// As a gateway does.
-  void ask(player& who, frame what) {
+  void ask(player& who, frame message) {
     player::asked one;
-    one.request = what.request;
-    if (what.kind == frame_kind::push) {
+    one.request = message.request;
+    if (message.kind == frame_kind::push) {
       one.is_push = true;
-      one.push = read_header<push_header>(what.header);
-      one.answer = actors_.ask<release_header, payload>(lead_, push_atom_v,
-                                                        one.push, what.tensor);
+      one.push = read_header<push_header>(message.header);
+      one.answer = actors_.ask<release_header, payload>(
+        lead_, push_atom_v, one.push, message.tensor);
     } else {
       one.answer = actors_.ask<release_header, payload>(
-        lead_, pull_atom_v, read_header<pull_header>(what.header));
+        lead_, pull_atom_v, read_header<pull_header>(message.header));
     }
     who.open.push_back(std::move(one));
     actors_.run();
@@ -509,20 +509,20 @@ private:
     who.transfers = who.transfers.next();
     who.near->send({frame_kind::pull,
                     who.transfers,
-                    write_header(pull_header{who.who, who.life, incarnation{1},
+                    write_header(pull_header{who.who, who.life, life_number{1},
                                              lease_id{0}, who.requests}),
                     {}});
   }
 
   void push(player& who) {
     who.computes = false;
-    auto from = take(who.leases);
+    auto from = take_first(who.leases);
     who.last = who.last.next();
     who.requests = who.requests.next();
     who.transfers = who.transfers.next();
     push_header header;
     header.id = {who.who, who.life, who.last};
-    header.server = incarnation{1};
+    header.server = life_number{1};
     header.computed_on = who.reads;
     header.from = from.id;
     header.samples = from.count;
@@ -533,11 +533,11 @@ private:
                     gradient_of(from.id, who.bad)});
   }
 
-  void settle(player& who, frame what) {
-    if (what.kind == frame_kind::refusal)
-      return settle(who, read_header<refusal>(what.header));
-    auto header = read_header<release_header>(what.header);
-    if (!watch_->knows(header.weights, what.tensor))
+  void handle_answer(player& who, frame message) {
+    if (message.kind == frame_kind::refusal)
+      return handle_answer(who, read_header<refusal>(message.header));
+    auto header = read_header<release_header>(message.header);
+    if (!watch_->knows(header.weights, message.tensor))
       trouble_ = "version " + to_string(header.weights) +
                  " is not what its gradients make";
     who.reads = header.weights;
@@ -548,7 +548,7 @@ private:
       trouble_ = "there is nothing to compute";
   }
 
-  void settle(player& who, const refusal& no) {
+  void handle_answer(player& who, const refusal& no) {
     switch (no.code) {
     case errc::not_finite:
       return pull(who);
@@ -595,7 +595,7 @@ private:
   std::shared_ptr<audit> watch_;
   lead_actor lead_;
   std::vector<std::unique_ptr<player>> players_;
-  std::map<worker_id, incarnation> lives_;
+  std::map<worker_id, life_number> lives_;
   fault fault_ = fault::none;
   worker_id victim_;
   size_t stopped_ = 0;

@@ -72,14 +72,14 @@ inline bool close_to(const payload& x, const payload& y) {
 /// Received frames, until the path is closed.
 class inbox {
 public:
-  void put(size_t from, std::optional<frame> what) {
+  void put(size_t from, std::optional<frame> message) {
     std::lock_guard guard{mutex_};
-    all_.emplace_back(from, std::move(what));
+    all_.emplace_back(from, std::move(message));
     changed_.notify_all();
   }
 
   /// Returns false when nothing arrives in time.
-  bool take(std::pair<size_t, std::optional<frame>>& out) {
+  bool take_next(std::pair<size_t, std::optional<frame>>& out) {
     std::unique_lock guard{mutex_};
     if (!changed_.wait_for(guard, patience, [this] { return !all_.empty(); }))
       return false;
@@ -99,7 +99,7 @@ struct served {
   served(path_ptr way, std::shared_ptr<inbox> to, size_t number)
     : end(std::move(way)) {
     end->on_frame(
-      [to, number](frame what) { to->put(number, std::move(what)); });
+      [to, number](frame message) { to->put(number, std::move(message)); });
     auto wakes = bell;
     end->on_work([wakes] {
       std::lock_guard guard{wakes->mutex};
@@ -218,7 +218,7 @@ public:
   /// step that contains it.
   bool push(size_t worker, uint64_t step, uint64_t samples = 32) {
     push_header header;
-    header.id = {worker_id{static_cast<uint32_t>(worker)}, incarnation{1},
+    header.id = {worker_id{static_cast<uint32_t>(worker)}, life_number{1},
                  sequence{step}};
     header.samples = samples;
     near(worker).end->send({frame_kind::push, transfer_id{step},
@@ -250,7 +250,7 @@ public:
       from = workers_.at(worker);
     }
     std::pair<size_t, std::optional<frame>> next;
-    return from->take(next) ? std::move(next.second) : std::nullopt;
+    return from->take_next(next) ? std::move(next.second) : std::nullopt;
   }
 
   bool meet() {
@@ -283,7 +283,7 @@ private:
   void serve() {
     std::map<size_t, frame> pushes, pulls;
     std::pair<size_t, std::optional<frame>> next;
-    while (requests_->take(next)) {
+    while (requests_->take_next(next)) {
       std::lock_guard guard{mutex_};
       if (over_)
         return;
@@ -293,7 +293,7 @@ private:
         pulls.erase(who);
         leave(who);
       } else if (what->kind == frame_kind::push) {
-        take(who, std::move(*what), pushes);
+        take_push(who, std::move(*what), pushes);
       } else {
         pulls[who] = std::move(*what);
       }
@@ -307,7 +307,7 @@ private:
   }
 
   // As the lead does: pushes of one sum count together or not at all.
-  void take(size_t who, frame push, std::map<size_t, frame>& pushes) {
+  void take_push(size_t who, frame push, std::map<size_t, frame>& pushes) {
     auto id = read_header<push_header>(push.header).id;
     auto sum = root->find(id, push.tensor);
     if (!sum) {
@@ -326,7 +326,7 @@ private:
       return give_up(gathered_.extract(sum->number).mapped());
     if (all.here.size() < sum->pushes.size())
       return;
-    root->take(sum->number);
+    root->note_accepted(sum->number);
     pushes.merge(gathered_.extract(sum->number).mapped().here);
   }
 
@@ -349,7 +349,7 @@ private:
   }
 
   void leave(size_t who) {
-    root->left(worker_id{static_cast<uint32_t>(who)}, incarnation{1});
+    root->left(worker_id{static_cast<uint32_t>(who)}, life_number{1});
     for (auto it = gathered_.begin(); it != gathered_.end();) {
       auto is_theirs = [who](const push_id& id) {
         return id.worker.value == who;

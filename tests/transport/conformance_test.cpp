@@ -58,7 +58,7 @@ outcome push(rig& it, const parameter_server_actor& link, uint64_t number) {
   return push(self, link, numbered(number), seeded(it.shape(), number));
 }
 
-/// Pushes without waiting; `take` collects.
+/// Pushes without waiting; `take_outcomes` collects.
 class pusher {
 public:
   pusher(rig& it, parameter_server_actor link)
@@ -77,7 +77,7 @@ public:
     });
   }
 
-  std::vector<std::pair<uint64_t, outcome>> take() {
+  std::vector<std::pair<uint64_t, outcome>> take_outcomes() {
     std::lock_guard guard{state_->mutex};
     return std::exchange(state_->done, {});
   }
@@ -92,9 +92,9 @@ private:
     return it_.system().spawn(
       [state = state_, link = link_](caf::event_based_actor* self) {
         return caf::behavior{[=](uint64_t number, const payload& gradient) {
-          auto end = [=](outcome what) {
+          auto end = [=](outcome item) {
             std::lock_guard guard{state->mutex};
-            state->done.emplace_back(number, std::move(what));
+            state->done.emplace_back(number, std::move(item));
             self->quit();
           };
           self
@@ -170,9 +170,9 @@ TEST_CASE("headers, refusals and scores pass as they are") {
   it.log->held.push_back(seeded(it.shape(), 5));
   self->request(link, long_enough, watch_atom_v, watch_request{version{3}})
     .receive(
-      [](const watch_header& what, const payload& weights) {
-        CHECK(what.weights == version{3});
-        CHECK(what.last);
+      [](const watch_header& header, const payload& weights) {
+        CHECK(header.weights == version{3});
+        CHECK(header.last);
         CHECK(is_seeded(weights, 5));
       },
       [](const caf::error& why) { FAIL(caf::to_string(why)); });
@@ -215,7 +215,7 @@ TEST_CASE("many requests at once do not mix") {
       all.push(10 * round + i);
     REQUIRE(all.wait(max_pushes_in_flight - 1));
     std::set<uint64_t> seen;
-    for (const auto& [number, done] : all.take()) {
+    for (const auto& [number, done] : all.take_outcomes()) {
       REQUIRE(!done.error);
       CHECK(done.header->weights == version{number});
       CHECK(is_seeded(done.weights, number));
@@ -252,7 +252,7 @@ TEST_CASE("a peer that goes in the middle of a transfer is told of, and "
     else
       caf::anon_send_exit(it.gateway, caf::exit_reason::kill);
     REQUIRE(all.wait(3));
-    for (const auto& [number, done] : all.take())
+    for (const auto& [number, done] : all.take_outcomes())
       CHECK((done.error || is_seeded(done.weights, number)));
     CHECK(it.log->damaged == 0);
     CHECK(with > before);
@@ -398,6 +398,6 @@ TEST_CASE("when the server dies all open requests are told") {
   }));
   caf::anon_send_exit(it.server(), caf::exit_reason::kill);
   REQUIRE(all.wait(2));
-  for (const auto& [number, done] : all.take())
+  for (const auto& [number, done] : all.take_outcomes())
     CHECK(done.lost());
 }

@@ -198,8 +198,8 @@ TEST_CASE("small parts of a gradient wait for a bucket, the last does not") {
     CHECK(next->what.bytes().data() == gradient.bytes().data() + at);
     out.sent(*next);
   }
-  CHECK(out.take(gradient) == 1);
-  CHECK_FALSE(out.take(gradient));
+  CHECK(out.take_number(gradient) == 1);
+  CHECK_FALSE(out.take_number(gradient));
 }
 
 TEST_CASE("only a tensor that has gone whole has gone ahead") {
@@ -210,10 +210,10 @@ TEST_CASE("only a tensor that has gone whole has gone ahead") {
   auto part = out.ready(1'000'000);
   REQUIRE(part);
   out.sent(*part);
-  CHECK_FALSE(out.take(gradient));
+  CHECK_FALSE(out.take_number(gradient));
   out.begin(gradient);
   out.sent(*out.ready(0));
-  CHECK_FALSE(out.take(other));
+  CHECK_FALSE(out.take_number(other));
   CHECK_FALSE(out.ready(0)); // It was given up.
 }
 
@@ -277,10 +277,10 @@ TEST_CASE("a piece that is out of place ends the path") {
     CHECK(in.place(head).data() == memory.get() + all - 40);
     CHECK_FALSE(in.begins(head));
     CHECK_THROWS_AS(in.place(head), path_error);
-    CHECK_THROWS_AS(in.take(1), path_error); // It is not whole.
+    CHECK_THROWS_AS(in.take_payload(1), path_error); // It is not whole.
   }
   SECTION("of a tensor that never came") {
-    CHECK_THROWS_AS(in.take(1), path_error);
+    CHECK_THROWS_AS(in.take_payload(1), path_error);
   }
 }
 

@@ -29,18 +29,18 @@ constexpr worker_id culprit{1};
 /// time.
 class sample_book : public event_subscriber {
 public:
-  void on_event(const event& what) override {
-    if (const auto* gone = std::get_if<inputs::left>(&what.what))
+  void on_event(const event& entry) override {
+    if (const auto* gone = std::get_if<inputs::left>(&entry.what))
       ++departures[gone->who];
-    if (const auto* push = std::get_if<inputs::arrived>(&what.what)) {
+    if (const auto* push = std::get_if<inputs::arrived>(&entry.what)) {
       if (push->refused != errc::none)
         ++refusals[push->header.id.worker];
       froms[push->header.id] = push->header.from;
     }
-    for (const auto& step : what.decided.updates)
+    for (const auto& step : entry.decided.updates)
       for (const auto& part : step.gradients)
         apply(part.id);
-    for (const auto& next : what.decided.release)
+    for (const auto& next : entry.decided.release)
       for (const auto& one : next.leases)
         leases[one.id] = one;
   }
@@ -82,8 +82,8 @@ parameter_server_actor open_server(caf::actor_system& system, actors& all,
       recorder_actor::pointer self) -> recorder_actor::behavior_type {
       return {
         [](note_atom, const note_ptr&) {},
-        [summary, self](finish_atom, const note_ptr& what) {
-          *summary = std::get<notes::finished>(what->what).summary;
+        [summary, self](finish_atom, const note_ptr& entry) {
+          *summary = std::get<notes::finished>(entry->what).summary;
           self->quit();
         },
       };
@@ -115,7 +115,7 @@ parameter_server_actor open_server(caf::actor_system& system, actors& all,
   rules.workers = members;
   all.coordinator = spawn<coordinator_actor, coordinator_state>(
     system, placement::scheduled,
-    coordinator_parts{rules, 0, incarnation{1}, lead, supervisor});
+    coordinator_parts{rules, 0, life_number{1}, lead, supervisor});
   for (const auto& one : {caf::actor_cast<caf::actor>(lead),
                           caf::actor_cast<caf::actor>(supervisor),
                           caf::actor_cast<caf::actor>(all.coordinator)})

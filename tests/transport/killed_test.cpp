@@ -50,8 +50,8 @@ struct pipe_pair {
     close(ends[1]);
   }
 
-  void write(const invitation& what) {
-    if (::write(ends[1], &what, sizeof what) != sizeof what)
+  void write(const invitation& invite) {
+    if (::write(ends[1], &invite, sizeof invite) != sizeof invite)
       throw transport::system_error("cannot write");
   }
 
@@ -108,7 +108,7 @@ void push_for_ever(const std::string& kind, payload_shape shape,
                                           : heap_memory()};
   caf::scoped_actor self{here.system()};
   for (uint64_t i = 1;; ++i) {
-    auto memory = gradients.take();
+    auto memory = gradients.take_block();
     auto* data = memory.get();
     fill({data, static_cast<size_t>(shape.bytes())}, i);
     self

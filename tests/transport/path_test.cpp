@@ -143,10 +143,10 @@ TEST_CASE("no memory is taken for a tensor that is not the model's") {
 }
 
 TEST_CASE("a tensor of the right size that brings no bytes ends the path") {
-  auto ends = [](frame_kind kind, payload_shape what, size_t& frames) {
+  auto ends = [](frame_kind kind, payload_shape shape, size_t& frames) {
     frame_head head;
     head.kind = kind;
-    head.shape = what;
+    head.shape = shape;
     auto first = encode(head);
     return end_of({first.begin(), first.end()}, path_shape, frames);
   };

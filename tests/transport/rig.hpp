@@ -130,7 +130,7 @@ inline parameter_server_actor make_server(caf::actor_system& system,
         auto of = sums ? sums->find(header.id, gradient)
                        : std::optional<gradient_sum>{};
         if (of && !of->over)
-          sums->take(of->number);
+          sums->note_accepted(of->number);
         ++log->arrived;
         if (!is_seeded(gradient, header.samples))
           ++log->damaged;
@@ -143,21 +143,21 @@ inline parameter_server_actor make_server(caf::actor_system& system,
         }
         if (log->answer)
           return log->answer(header, gradient);
-        return {release_header{version{header.samples}, incarnation{1}, {}},
+        return {release_header{version{header.samples}, life_number{1}, {}},
                 gradient};
       },
       [](pull_atom, const pull_header& header) -> weights {
         return {release_header{version{header.abandoned.value},
-                               incarnation{1},
+                               life_number{1},
                                {{lease_id{7}, 1, 2, 3}}},
                 payload{}};
       },
-      [log](watch_atom,
-            const watch_request& what) -> caf::result<watch_header, payload> {
+      [log](watch_atom, const watch_request& request)
+        -> caf::result<watch_header, payload> {
         std::lock_guard guard{log->mutex};
         if (log->held.empty())
           return caf::make_error(errc::shutting_down, std::string{"over"});
-        return {watch_header{what.after, true}, log->held.back()};
+        return {watch_header{request.after, true}, log->held.back()};
       },
       [log](score_atom, const score&) {
         std::lock_guard guard{log->mutex};
@@ -189,10 +189,10 @@ public:
           [](register_atom, const registration_request&, const worker_actor&) {
             return registration{};
           },
-          [](register_atom, const evaluator_actor&) { return incarnation{1}; },
-          [](leave_atom, worker_id, incarnation, const std::string&) {},
+          [](register_atom, const evaluator_actor&) { return life_number{1}; },
+          [](leave_atom, worker_id, life_number, const std::string&) {},
           [](detach_atom, const worker_actor&) {},
-          [](detach_atom, worker_id, incarnation, const std::string&) {},
+          [](detach_atom, worker_id, life_number, const std::string&) {},
           [](join_atom) {},
           [](ending_atom) {},
           [](ended_atom, const run_end&) {},
@@ -346,7 +346,7 @@ private:
 
 inline push_header numbered(uint64_t number) {
   push_header out;
-  out.id = {worker_id{1}, incarnation{1}, sequence{number}};
+  out.id = {worker_id{1}, life_number{1}, sequence{number}};
   out.samples = number;
   out.loss = 5e-324;
   return out;

@@ -56,8 +56,8 @@ struct shared_pair {
   path_ptr far;
 };
 
-payload take(payload_pool& pool, std::byte filling) {
-  auto memory = pool.take();
+payload take_payload(payload_pool& pool, std::byte filling) {
+  auto memory = pool.take_block();
   auto* data = memory.get();
   std::fill_n(data, region_shape.bytes(), filling);
   return {region_shape, std::move(memory), data};
@@ -107,7 +107,7 @@ TEST_CASE("a tensor in shared memory is read where it lies") {
   shared_pair it;
   payload_pool pool{region_shape.bytes(), it.workers};
   for (uint64_t i = 1; i <= 3; ++i) {
-    auto memory = pool.take();
+    auto memory = pool.take_block();
     auto* data = memory.get();
     auto seen = it.push(i, payload{region_shape, memory, data});
     CHECK(seen.bytes().data() != data);
@@ -140,9 +140,9 @@ TEST_CASE("a tensor that lies elsewhere is copied once, into memory that is "
 TEST_CASE("what is lent is held until the other end lets go") {
   shared_pair it;
   payload_pool pool{region_shape.bytes(), it.workers};
-  auto seen = it.push(1, take(pool, std::byte{1}));
+  auto seen = it.push(1, take_payload(pool, std::byte{1}));
   CHECK(pool.stats().in_use == 1);
-  auto other = it.push(2, take(pool, std::byte{2}));
+  auto other = it.push(2, take_payload(pool, std::byte{2}));
   CHECK(pool.stats().allocated == 2);
   seen = {};
   CHECK(pool.stats().in_use == 2); // Nobody has told.
@@ -157,16 +157,18 @@ TEST_CASE("gradients that are lent when the path ends are never written to "
   shared_pair it;
   payload_pool gradients{region_shape.bytes(), it.workers};
   payload_pool weights{region_shape.bytes(), it.servers};
-  auto gradient = it.push(1, take(gradients, std::byte{1}));
-  it.far->send(
-    {frame_kind::release, transfer_id{1}, {}, take(weights, std::byte{2})});
+  auto gradient = it.push(1, take_payload(gradients, std::byte{1}));
+  it.far->send({frame_kind::release,
+                transfer_id{1},
+                {},
+                take_payload(weights, std::byte{2})});
   auto version = it.near->receive()->tensor;
   it.near = nullptr;
   it.far = nullptr;
   CHECK(gradients.stats().free == 0);
   CHECK(gradients.stats().in_use == 0);
   CHECK(weights.stats().free == 1);
-  take(gradients, std::byte{3});
+  take_payload(gradients, std::byte{3});
   CHECK(gradient.bytes()[0] == std::byte{1});
   CHECK(version.bytes()[0] == std::byte{2});
   CHECK_FALSE(it.workers->find(gradient.bytes().data(), 1));
@@ -174,7 +176,7 @@ TEST_CASE("gradients that are lent when the path ends are never written to "
 
 TEST_CASE("a region is gone with its last holder") {
   auto memory = std::make_shared<shared_memory>();
-  auto block = memory->take(10'000);
+  auto block = memory->take_block(10'000);
   auto* data = block.get();
   auto where = memory->find(data + 100, 1000);
   REQUIRE(where);
@@ -194,12 +196,12 @@ TEST_CASE("a peer's region can be shown to others, if its file is kept") {
   shared_pair it;
   payload_pool pool{region_shape.bytes(), it.workers};
   SECTION("it is not") {
-    auto there = it.push(1, take(pool, std::byte{1}));
+    auto there = it.push(1, take_payload(pool, std::byte{1}));
     CHECK_FALSE(it.servers->find_foreign(there.bytes().data(), 1));
   }
   SECTION("it is") {
     it.servers->keep_foreign_files();
-    auto there = it.push(1, take(pool, std::byte{1}));
+    auto there = it.push(1, take_payload(pool, std::byte{1}));
     auto bytes = there.bytes();
     CHECK_FALSE(it.servers->find(bytes.data(), 1));
     auto where = it.servers->find_foreign(bytes.data() + 100, 1000);

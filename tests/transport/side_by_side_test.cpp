@@ -21,7 +21,7 @@ constexpr uint64_t page_numbers = 1024;
 /// A part in memory of its own.
 payload part_in(payload_memory& memory, uint64_t count, uint64_t seed) {
   auto content = random_payload(count, seed);
-  auto block = memory.take(content.bytes().size());
+  auto block = memory.take_block(content.bytes().size());
   std::memcpy(block.get(), content.bytes().data(), content.bytes().size());
   auto* data = block.get();
   return {{f32, count}, std::move(block), data};

@@ -47,22 +47,22 @@ struct calibration {
   std::optional<std::string> json;
 };
 
-std::string names_of(const calibration& what) {
-  return what.event_logs.size() == 1
-           ? what.event_logs.front().string()
-           : std::to_string(what.event_logs.size()) + " event logs";
+std::string names_of(const calibration& model) {
+  return model.event_logs.size() == 1
+           ? model.event_logs.front().string()
+           : std::to_string(model.event_logs.size()) + " event logs";
 }
 
-void require_enough(const calibration& what, const recorded_times& found) {
+void require_enough(const calibration& model, const recorded_times& found) {
   auto count = found.gradients();
   if (count < fewest_times)
-    throw run_error(names_of(what) + ": " + std::to_string(count) +
+    throw run_error(names_of(model) + ": " + std::to_string(count) +
                     " gradients arrived; a fit takes at least " +
                     std::to_string(fewest_times));
   for (const auto& [worker, times] : found.compute)
     for (auto x : times)
       if (!(x > 0) || !std::isfinite(x))
-        throw run_error(names_of(what) + ": a gradient of worker " +
+        throw run_error(names_of(model) + ": a gradient of worker " +
                         std::to_string(worker) + " took " + std::to_string(x) +
                         " s; only times above 0 can be fitted");
 }
@@ -138,10 +138,10 @@ void print(const recorded_times& found, const std::vector<candidate>& all) {
               "do not tell them apart\n");
 }
 
-std::string to_json(const calibration& what, const recorded_times& found,
+std::string to_json(const calibration& model, const recorded_times& found,
                     const std::vector<candidate>& all) {
   ordered_json out;
-  for (const auto& event_log : what.event_logs)
+  for (const auto& event_log : model.event_logs)
     out["tapes"].push_back(event_log.string());
   out["gradients"] = found.gradients();
   out["cancelled"] = found.cancelled;

@@ -218,25 +218,25 @@ struct mixture {
 
 /// The probability that each value is a stretched one; sets the mixture's
 /// likelihood. False when one component is empty.
-numbers expect(mixture& what, const numbers& values) {
-  auto scale = what.mean / what.shape;
-  auto usual = std::log1p(-what.p);
-  auto hit = std::log(what.p);
-  what.log_likelihood = 0;
+numbers expect(mixture& fit, const numbers& values) {
+  auto scale = fit.mean / fit.shape;
+  auto usual = std::log1p(-fit.p);
+  auto hit = std::log(fit.p);
+  fit.log_likelihood = 0;
   numbers out;
   for (auto x : values) {
-    auto a = usual + gamma_log_density(x, what.shape, scale);
-    auto b = hit + gamma_log_density(x, what.shape, scale * what.factor);
+    auto a = usual + gamma_log_density(x, fit.shape, scale);
+    auto b = hit + gamma_log_density(x, fit.shape, scale * fit.factor);
     auto top = std::max(a, b);
     auto sum = top + std::log(std::exp(a - top) + std::exp(b - top));
-    what.log_likelihood += sum;
+    fit.log_likelihood += sum;
     out.push_back(std::exp(b - sum));
   }
   return out;
 }
 
 /// False when one part is empty.
-bool maximise(mixture& what, const numbers& values, const numbers& stretched) {
+bool maximise(mixture& fit, const numbers& values, const numbers& stretched) {
   double hits = 0, sum_hit = 0, sum_usual = 0;
   for (size_t i = 0; i < values.size(); ++i) {
     hits += stretched[i];
@@ -246,13 +246,12 @@ bool maximise(mixture& what, const numbers& values, const numbers& stretched) {
   auto n = static_cast<double>(values.size());
   if (hits < 1 || n - hits < 1)
     return false;
-  what.p = hits / n;
-  what.mean = sum_usual / (n - hits);
-  what.factor = sum_hit / hits / what.mean;
-  auto s =
-    std::log(what.mean) + what.p * std::log(what.factor) - mean_log(values);
-  what.shape = gamma_shape(s);
-  return what.factor > 0;
+  fit.p = hits / n;
+  fit.mean = sum_usual / (n - hits);
+  fit.factor = sum_hit / hits / fit.mean;
+  auto s = std::log(fit.mean) + fit.p * std::log(fit.factor) - mean_log(values);
+  fit.shape = gamma_shape(s);
+  return fit.factor > 0;
 }
 
 mixture improve(const numbers& sorted, size_t usual) {
@@ -319,15 +318,15 @@ std::optional<fitted> fit_transient(const numbers& sorted) {
 
 /// Values that are equal except for the clock's error are one step, on either
 /// side.
-double distance(const fitted& what, const numbers& sorted) {
+double distance(const fitted& fit, const numbers& sorted) {
   auto n = static_cast<double>(sorted.size());
   numbers before, after;
   for (auto x : sorted) {
     before.push_back(x - slack(x));
     after.push_back(x + slack(x));
   }
-  auto less = what.below(before);
-  auto not_more = what.below(after);
+  auto less = fit.below(before);
+  auto not_more = fit.below(after);
   double out = 0;
   size_t first = 0, last = 0; // Of those equal to the i-th.
   for (size_t i = 0; i < sorted.size(); ++i) {

@@ -24,31 +24,31 @@ public:
     // nop
   }
 
-  void take(const proto::LogEvent& event) {
+  void note_event(const proto::LogEvent& event) {
     auto now = static_cast<double>(event.time_ns()) * seconds_per_tick;
     if (event.has_enlisted())
       asked_.erase(event.enlisted().worker());
     else if (event.has_pulled())
-      take(event.pulled(), now);
+      note_event(event.pulled(), now);
     else if (event.has_arrived())
-      take(event.arrived(), now);
+      note_event(event.arrived(), now);
     for (const auto& release : event.decision().releases())
       asked_[release.worker()].released = now;
   }
 
 private:
-  void take(const proto::LogPulled& what, double now) {
-    out_.cancelled += what.abandoned() != 0;
-    asked_[what.worker()] = {false, now, {}};
+  void note_event(const proto::LogPulled& record, double now) {
+    out_.cancelled += record.abandoned() != 0;
+    asked_[record.worker()] = {false, now, {}};
   }
 
-  void take(const proto::LogArrived& what, double now) {
-    out_.compute[what.worker()].push_back(what.compute_seconds());
-    const auto& before = asked_[what.worker()];
+  void note_event(const proto::LogArrived& record, double now) {
+    out_.compute[record.worker()].push_back(record.compute_seconds());
+    const auto& before = asked_[record.worker()];
     if (before.is_push && before.released)
-      out_.travel.push_back(
-        std::max(0.0, what.wait_seconds() - (*before.released - before.asked)));
-    asked_[what.worker()] = {what.refused().empty(), now, {}};
+      out_.travel.push_back(std::max(0.0, record.wait_seconds() -
+                                            (*before.released - before.asked)));
+    asked_[record.worker()] = {record.refused().empty(), now, {}};
   }
 
   recorded_times& out_;
@@ -65,7 +65,7 @@ read_times(const std::vector<std::filesystem::path>& event_logs) {
     event_log_times times{out};
     proto::LogEvent event;
     while (event_log.next(event))
-      times.take(event);
+      times.note_event(event);
   }
   return out;
 }

@@ -60,23 +60,24 @@ config::resolved resolve(const comparison_request& request,
 
 /// All policies count steps of N gradients; otherwise times could not be
 /// compared.
-void scale(config::resolved& what) {
-  auto& all = what.values;
+void scale(config::resolved& settings) {
+  auto& all = settings.values;
   auto scaled = [&](uint64_t steps) {
     return std::max<uint64_t>(1, steps * all.cluster.workers /
                                    config::gradients_per_step(all));
   };
-  if (!what.is_explicit("evaluation.eval-freq") ||
+  if (!settings.is_explicit("evaluation.eval-freq") ||
       !all.evaluation.eval_freq.each_epoch())
-    all.evaluation.eval_freq = scaled(what.is_explicit("evaluation.eval-freq")
-                                        ? all.evaluation.eval_freq.steps
-                                        : usual_eval_freq);
+    all.evaluation.eval_freq =
+      scaled(settings.is_explicit("evaluation.eval-freq")
+               ? all.evaluation.eval_freq.steps
+               : usual_eval_freq);
   if (all.training.max_steps)
     all.training.max_steps = scaled(*all.training.max_steps);
   // A comparison is repeated rather than resumed.
   all.checkpoint.checkpoint_freq = 1'000'000'000;
   all.checkpoint.keep = 1;
-  if (!what.is_explicit("checkpoint.keep-best"))
+  if (!settings.is_explicit("checkpoint.keep-best"))
     all.checkpoint.keep_best = config::best_rule::nothing;
   // The table is about accuracy.
   if (!all.training.target.empty()) {
@@ -96,7 +97,7 @@ void scale(config::resolved& what) {
 /// None when a signal has stopped the run.
 /// @param name What lines about the run begin with.
 std::optional<run_figures> run_one(const contender& who,
-                                   const config::resolved& what,
+                                   const config::resolved& settings,
                                    const std::string& name,
                                    const std::function<bool()>& interrupted) {
   std::vector<stretch> timeline;
@@ -104,7 +105,7 @@ std::optional<run_figures> run_one(const contender& who,
   double reached = 0;
   wall_clock wall;
   double said = 0;
-  auto limit = stretches_per_worker * what.values.cluster.workers;
+  auto limit = stretches_per_worker * settings.values.cluster.workers;
   virtual_run_options options;
   options.interrupted = [&] {
     if (wall.elapsed() - said > line_interval) {
@@ -123,11 +124,12 @@ std::optional<run_figures> run_one(const contender& who,
     if (one.begin < timeline_end)
       timeline.push_back({one.worker.value, one.begin, one.end, one.cancelled});
   };
-  auto end = run_in_virtual_time(what, options);
-  const fs::path folder = what.values.training.train_dir;
+  auto end = run_in_virtual_time(settings, options);
+  const fs::path folder = settings.values.training.train_dir;
   if (end.status == static_cast<uint8_t>(exit_status::try_again))
     return std::nullopt;
-  auto out = read_run(folder, who.label, what.values.training.target_accuracy);
+  auto out =
+    read_run(folder, who.label, settings.values.training.target_accuracy);
   out.failure = end.line;
   out.timeline = std::move(timeline);
   out.timeline_end = timeline_end;

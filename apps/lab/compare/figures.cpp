@@ -51,9 +51,9 @@ std::string in_digits(double value, int digits = 3) {
 }
 
 /// "12.34 ± 0.56"
-std::string with_deviation(const spread& what, int digits = 2) {
-  return in_digits(what.mean, digits) + " ± " +
-         in_digits(what.deviation, digits);
+std::string with_deviation(const spread& figures, int digits = 2) {
+  return in_digits(figures.mean, digits) + " ± " +
+         in_digits(figures.deviation, digits);
 }
 
 /// Columns on a terminal: continuation bytes of UTF-8 take none.

@@ -81,8 +81,8 @@ public:
     expression(name + " " + style);
   }
 
-  void expression(const std::string& what) {
-    plot_ << (plot_.tellp() == 0 ? "plot " : ", ") << what;
+  void expression(const std::string& text) {
+    plot_ << (plot_.tellp() == 0 ? "plot " : ", ") << text;
   }
 
   std::string script() const { return data_.str() + plot_.str() + "\n"; }

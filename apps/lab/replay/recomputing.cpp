@@ -23,10 +23,9 @@ public:
     // nop
   }
 
-  gradient_report compute(const task& what) override {
+  gradient_report compute(const task& job) override {
     at::set_num_threads(threads_);
-    auto out =
-      network_.compute(what.from.front(), what.weights, what.statistics);
+    auto out = network_.compute(job.from.front(), job.weights, job.statistics);
     at::set_num_threads(1); // As in the server.
     return out;
   }
@@ -52,21 +51,21 @@ public:
     process_->send(external::process_frame_kind::place, 0);
   }
 
-  gradient_report compute(const task& what) override {
-    for (const auto& one : what.from)
+  gradient_report compute(const task& job) override {
+    for (const auto& one : job.from)
       process_->send(external::process_frame_kind::lease, one.id.value,
                      external::lease_body(one, order_));
-    auto gradient = gradients_.take();
+    auto gradient = gradients_.take_tensor();
     blocks_.forget_unused();
-    auto weights = blocks_.mappable(what.weights);
+    auto weights = blocks_.mappable(job.weights);
     auto weights_at = blocks_.place_of(weights.bytes());
     auto gradient_at = blocks_.place_of(external::bytes_of(gradient));
-    process_->send(
-      external::process_frame_kind::weights, what.from.front().id.value,
-      external::weights_body(what.computed_on, what.last_was_dropped,
-                             weights_at, gradient_at));
-    auto answer = wait_for(what.from);
-    sent_ = what.from.front().id;
+    process_->send(external::process_frame_kind::weights,
+                   job.from.front().id.value,
+                   external::weights_body(job.computed_on, job.last_was_dropped,
+                                          weights_at, gradient_at));
+    auto answer = wait_for(job.from);
+    sent_ = job.from.front().id;
     gradient_report out;
     out.gradient = to_payload(std::move(gradient));
     out.samples = answer.samples;
@@ -77,8 +76,8 @@ public:
 
   bool takes_last() const override { return true; }
 
-  void finish(version what, const payload& weights, bool applied) override {
-    blocks_.give_last(what, weights, applied ? sent_.value : 0);
+  void finish(version number, const payload& weights, bool applied) override {
+    blocks_.give_last(number, weights, applied ? sent_.value : 0);
   }
 
 private:

@@ -27,7 +27,7 @@ public:
   virtual ~recomputing() = default;
 
   /// Throws `run_error` when it cannot be computed.
-  virtual gradient_report compute(const task& what) = 0;
+  virtual gradient_report compute(const task& job) = 0;
 
   /// Whether it wants the weights that the run ends with.
   virtual bool takes_last() const { return false; }

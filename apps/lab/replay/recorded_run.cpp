@@ -56,21 +56,21 @@ bool is_epilogue(const proto::LogEvent& event) {
 }
 
 /// Gives a score of release 0.1.0 the form of later ones.
-void name_metrics(proto::LogScored& what) {
-  if (what.metrics_size() > 0)
+void name_metrics(proto::LogScored& record) {
+  if (record.metrics_size() > 0)
     return;
   auto put = [&](const char* name, double value) {
-    auto& metric = *what.add_metrics();
+    auto& metric = *record.add_metrics();
     metric.set_name(name);
     metric.set_value(value);
   };
-  put(config::native_metrics::accuracy, what.accuracy());
-  put(config::native_metrics::loss, what.loss());
-  if (what.has_accuracy_top5())
-    put(config::native_metrics::accuracy_top5, what.accuracy_top5());
-  what.clear_accuracy();
-  what.clear_loss();
-  what.clear_accuracy_top5();
+  put(config::native_metrics::accuracy, record.accuracy());
+  put(config::native_metrics::loss, record.loss());
+  if (record.has_accuracy_top5())
+    put(config::native_metrics::accuracy_top5, record.accuracy_top5());
+  record.clear_accuracy();
+  record.clear_loss();
+  record.clear_accuracy_top5();
 }
 
 // Damage is reported when the replay gets there.
@@ -154,8 +154,8 @@ void recorded_run::compare(const proto::LogEvent& found) const {
     ours.mutable_decision()->set_stop(event_log.decision().stop());
   if (event_log.SerializeAsString() == ours.SerializeAsString())
     return;
-  if (auto what = difference(event_log, ours); !what.empty())
-    throw run_error(line(what));
+  if (auto value = difference(event_log, ours); !value.empty())
+    throw run_error(line(value));
 }
 
 /// A limit that is lower than the run's may cut a decision short.
@@ -175,8 +175,8 @@ bool recorded_run::stops_early(const proto::LogEvent& found) const {
   until.clear_crc32c();
   auto ours = found;
   ours.clear_number();
-  if (auto what = difference(until, ours); !what.empty())
-    throw run_error(line(what));
+  if (auto value = difference(until, ours); !value.empty())
+    throw run_error(line(value));
   return true;
 }
 
@@ -205,13 +205,13 @@ void recorded_run::check_end(const proto::LogEvent& found) {
     ours.clear_state_sha256(); // Not in the event log.
   if (current_.ended().weights_sha256().empty())
     ours.clear_weights_sha256(); // Its shards were not all there.
-  if (auto what = difference(current_.ended(), ours); !what.empty())
-    throw run_error(line("ended." + what));
+  if (auto value = difference(current_.ended(), ours); !value.empty())
+    throw run_error(line("ended." + value));
 }
 
-std::string recorded_run::line(const std::string& what) const {
+std::string recorded_run::line(const std::string& text) const {
   return reader_.path().string() + ": event " +
-         std::to_string(current_.number()) + ": " + what;
+         std::to_string(current_.number()) + ": " + text;
 }
 
 } // namespace troupe::replay

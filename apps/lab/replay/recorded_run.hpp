@@ -62,7 +62,7 @@ public:
   bool torn() const { return reader_.cut() != 0; }
 
   /// An error message, such as "<event log>: event 17: WHAT".
-  std::string line(const std::string& what) const;
+  std::string line(const std::string& text) const;
 
   /// The server's last answer to a request that it refused, for error messages.
   std::string last_refusal;

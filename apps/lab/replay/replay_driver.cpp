@@ -30,20 +30,20 @@ replay_driver_actor::behavior_type replay_driver_state::make_behavior() {
     [nobody](register_atom, const registration_request&, const worker_actor&)
       -> caf::result<registration> { return nobody(); },
     [nobody](register_atom, const evaluator_actor&)
-      -> caf::result<incarnation> { return nobody(); },
-    [](leave_atom, worker_id, incarnation, const std::string&) {
+      -> caf::result<life_number> { return nobody(); },
+    [](leave_atom, worker_id, life_number, const std::string&) {
       // The event log says when it left.
     },
     [](detach_atom, const worker_actor&) {},
-    [](detach_atom, worker_id, incarnation, const std::string&) {
+    [](detach_atom, worker_id, life_number, const std::string&) {
       // nop
     },
     [](join_atom) {},
     [this](ending_atom) { ending(); },
-    [this](ended_atom, version what, const std::vector<push_id>& applied,
+    [this](ended_atom, version number, const std::vector<push_id>& applied,
            const payload& weights) {
       if (parts_.gradients)
-        parts_.gradients->finish(what, weights,
+        parts_.gradients->finish(number, weights,
                                  std::ranges::count(applied, computed_) > 0);
     },
     [](fetch_atom) -> last_version { return run_is_over(); },
@@ -134,7 +134,7 @@ void replay_driver_state::act(const proto::LogEvent& event) {
   case LogEvent::kDeadlinePassed:
     self_->send(parts_.lead, tick_atom_v,
                 worker_id{event.deadline_passed().worker()},
-                incarnation{event.deadline_passed().life()});
+                life_number{event.deadline_passed().life()});
     break;
   case LogEvent::kScored:
     report(event.scored());
@@ -162,15 +162,15 @@ void replay_driver_state::act(const proto::LogEvent& event) {
 
 // -- replayed events ----------------------------------------------------------
 
-void replay_driver_state::enlist(const proto::LogEnlisted& what) {
-  worker_id who{what.worker()};
-  incarnation life{what.life()};
+void replay_driver_state::enlist(const proto::LogEnlisted& record) {
+  worker_id who{record.worker()};
+  life_number life{record.life()};
   seats_[who] = seat{};
   seats_[who].life = life;
-  owned_data data{what.samples(), what.data_digest()};
+  owned_data data{record.samples(), record.data_digest()};
   require_same(who, data);
-  auto leases = what.leases() > 0 ? what.leases() : cores::leases_ahead;
-  self_->send(parts_.lead, enlist_atom_v, who, life, what.transport(), data,
+  auto leases = record.leases() > 0 ? record.leases() : cores::leases_ahead;
+  self_->send(parts_.lead, enlist_atom_v, who, life, record.transport(), data,
               leases, worker_actor{self_});
 }
 
@@ -185,106 +185,107 @@ void replay_driver_state::require_same(worker_id who,
       "; name the folder of the same parts with --data-dir"));
 }
 
-void replay_driver_state::join(const proto::LogJoined& what) {
+void replay_driver_state::join(const proto::LogJoined& record) {
   std::vector<worker_id> who;
-  for (auto worker : what.workers())
+  for (auto worker : record.workers())
     who.emplace_back(worker);
   self_->send(parts_.lead, join_atom_v, std::move(who));
 }
 
-void replay_driver_state::leave(const proto::LogLeft& what) {
-  seats_.erase(worker_id{what.worker()});
-  self_->send(parts_.lead, leave_atom_v, worker_id{what.worker()},
-              incarnation{what.life()}, what.reason());
+void replay_driver_state::leave(const proto::LogLeft& record) {
+  seats_.erase(worker_id{record.worker()});
+  self_->send(parts_.lead, leave_atom_v, worker_id{record.worker()},
+              life_number{record.life()}, record.reason());
 }
 
-void replay_driver_state::pull(const proto::LogPulled& what) {
-  auto& from = seat_of(what.worker(), what.life());
-  from.work.erase(lease_id{what.abandoned()});
+void replay_driver_state::pull(const proto::LogPulled& record) {
+  auto& from = seat_of(record.worker(), record.life());
+  from.work.erase(lease_id{record.abandoned()});
   pull_header header;
-  header.worker = worker_id{what.worker()};
+  header.worker = worker_id{record.worker()};
   header.life = from.life;
-  header.server = incarnation{parts_.event_log->begin().life()};
-  header.abandoned = lease_id{what.abandoned()};
+  header.server = life_number{parts_.event_log->begin().life()};
+  header.abandoned = lease_id{record.abandoned()};
   await_weights(header.worker, self_->request(parts_.lead, caf::infinite,
                                               pull_atom_v, header));
 }
 
-void replay_driver_state::push(const proto::LogArrived& what) {
+void replay_driver_state::push(const proto::LogArrived& record) {
   push_header header;
-  header.id = {worker_id{what.worker()}, incarnation{what.life()},
-               sequence{what.sequence()}};
-  header.server = incarnation{parts_.event_log->begin().life()};
-  header.computed_on = version{what.computed_on()};
-  header.from = lease_id{what.lease().id()};
-  header.samples = what.lease().count();
-  header.loss = what.loss();
-  header.compute_seconds = what.compute_seconds();
-  header.wait_seconds = what.wait_seconds();
-  header.data_seconds = what.data_seconds();
-  header.idle_seconds = what.idle_seconds();
-  header.skipped = what.skipped();
-  for (const auto& more : what.also()) {
+  header.id = {worker_id{record.worker()}, life_number{record.life()},
+               sequence{record.sequence()}};
+  header.server = life_number{parts_.event_log->begin().life()};
+  header.computed_on = version{record.computed_on()};
+  header.from = lease_id{record.lease().id()};
+  header.samples = record.lease().count();
+  header.loss = record.loss();
+  header.compute_seconds = record.compute_seconds();
+  header.wait_seconds = record.wait_seconds();
+  header.data_seconds = record.data_seconds();
+  header.idle_seconds = record.idle_seconds();
+  header.skipped = record.skipped();
+  for (const auto& more : record.also()) {
     header.also.emplace_back(more.id());
     header.samples += more.count();
   }
-  for (const auto& one : what.metrics())
+  for (const auto& one : record.metrics())
     header.metrics.push_back({one.name(), one.value()});
-  auto gradient = what.refused().empty() ? gradient_of(what, header.loss)
-                                         : unusable(what.refused());
+  auto gradient = record.refused().empty() ? gradient_of(record, header.loss)
+                                           : unusable(record.refused());
   for (auto id : header.leases())
-    seat_of(what.worker(), what.life()).work.erase(id);
+    seat_of(record.worker(), record.life()).work.erase(id);
   await_weights(header.id.worker,
                 self_->request(parts_.lead, caf::infinite, push_atom_v, header,
                                std::move(gradient)));
 }
 
-void replay_driver_state::report(const proto::LogScored& what) {
+void replay_driver_state::report(const proto::LogScored& record) {
   score found;
-  found.weights = version{what.version()};
-  for (const auto& one : what.metrics())
+  found.weights = version{record.version()};
+  for (const auto& one : record.metrics())
     found.metrics.push_back({one.name(), one.value()});
-  found.samples = what.samples();
-  found.seconds = what.seconds();
+  found.samples = record.samples();
+  found.seconds = record.seconds();
   self_->send(parts_.lead, score_atom_v, found);
 }
 
 // -- gradients ----------------------------------------------------------------
 
-payload replay_driver_state::gradient_of(const proto::LogArrived& what,
+payload replay_driver_state::gradient_of(const proto::LogArrived& record,
                                          real& loss) {
-  auto& from = seat_of(what.worker(), what.life());
-  auto leases = leases_of(what, from);
-  if (!from.reads || from.reads->value != what.computed_on())
+  auto& from = seat_of(record.worker(), record.life());
+  auto leases = leases_of(record, from);
+  if (!from.reads || from.reads->value != record.computed_on())
     throw run_error(parts_.event_log->line(
-      "a gradient computed on version " + std::to_string(what.computed_on()) +
-      ", but worker " + std::to_string(what.worker()) + " was given " +
+      "a gradient computed on version " + std::to_string(record.computed_on()) +
+      ", but worker " + std::to_string(record.worker()) + " was given " +
       (from.reads ? "version " + to_string(*from.reads) : "no weights")));
   if (!parts_.gradients)
     return {};
   auto report = parts_.gradients->compute(
     {leases, *from.reads, from.dropped, from.weights, from.statistics});
-  computed_ = {worker_id{what.worker()}, incarnation{what.life()},
-               sequence{what.sequence()}};
+  computed_ = {worker_id{record.worker()}, life_number{record.life()},
+               sequence{record.sequence()}};
   compare_losses(loss, report.loss);
   loss = report.loss;
   from.statistics = report.statistics;
   return report.gradient;
 }
 
-std::vector<lease> replay_driver_state::leases_of(const proto::LogArrived& what,
-                                                  seat& from) const {
+std::vector<lease>
+replay_driver_state::leases_of(const proto::LogArrived& record,
+                               seat& from) const {
   std::vector<lease> out;
   auto add = [&](const proto::LogLease& one) {
     auto found = from.work.find(lease_id{one.id()});
     if (found == from.work.end())
       throw run_error(parts_.event_log->line(
         "a gradient of lease " + std::to_string(one.id()) + ", which worker " +
-        std::to_string(what.worker()) + " does not have in the replay"));
+        std::to_string(record.worker()) + " does not have in the replay"));
     out.push_back(found->second);
   };
-  add(what.lease());
-  for (const auto& more : what.also())
+  add(record.lease());
+  for (const auto& more : record.also())
     add(more);
   return out;
 }
@@ -338,7 +339,7 @@ void replay_driver_state::await_weights(worker_id who, Request request) {
     });
 }
 
-void replay_driver_state::take_weights(worker_id who, incarnation life,
+void replay_driver_state::take_weights(worker_id who, life_number life,
                                        const release_header& header,
                                        const payload& weights) {
   auto found = seats_.find(who);

@@ -51,7 +51,7 @@ public:
 private:
   /// A worker of the event log.
   struct seat {
-    incarnation life;
+    life_number life;
     std::optional<version> reads; ///< The version it was last given.
     bool dropped = false;         ///< Its gradient before that was discarded.
     payload weights;
@@ -64,22 +64,23 @@ private:
   void begin();
   void prompt();
   void act(const proto::LogEvent& event);
-  void enlist(const proto::LogEnlisted& what);
+  void enlist(const proto::LogEnlisted& record);
   void require_same(worker_id who, const owned_data& data) const;
-  void join(const proto::LogJoined& what);
-  void leave(const proto::LogLeft& what);
-  void pull(const proto::LogPulled& what);
-  void push(const proto::LogArrived& what);
-  void report(const proto::LogScored& what);
+  void join(const proto::LogJoined& record);
+  void leave(const proto::LogLeft& record);
+  void pull(const proto::LogPulled& record);
+  void push(const proto::LogArrived& record);
+  void report(const proto::LogScored& record);
 
-  payload gradient_of(const proto::LogArrived& what, real& loss);
-  std::vector<lease> leases_of(const proto::LogArrived& what, seat& from) const;
+  payload gradient_of(const proto::LogArrived& record, real& loss);
+  std::vector<lease> leases_of(const proto::LogArrived& record,
+                               seat& from) const;
   payload unusable(const std::string& why) const;
   void compare_losses(real in_event_log, real& found);
   seat& seat_of(uint32_t worker, uint32_t life);
   template <class Request>
   void await_weights(worker_id who, Request request);
-  void take_weights(worker_id who, incarnation life,
+  void take_weights(worker_id who, life_number life,
                     const release_header& header, const payload& weights);
 
   void end_of_event_log();

@@ -77,20 +77,20 @@ sampler slow(const sampler& base, worker_id which, double factor) {
   };
 }
 
-sampler make(const config::distribution& what) {
+sampler make(const config::distribution& times) {
   auto number = [&](const char* name) {
-    return what.numbers.at(name);
+    return times.numbers.at(name);
   };
-  if (what.name == "gamma")
+  if (times.name == "gamma")
     return gamma(number("mean"), number("cv"));
-  if (what.name == "exp")
+  if (times.name == "exp")
     return exponential(number("offset"), number("mean"));
-  if (what.name == "pareto")
+  if (times.name == "pareto")
     return pareto(number("alpha"), number("mean"));
-  if (what.name == "transient")
-    return transient(make(*what.base), number("p"), number("factor"));
-  if (what.name == "slow")
-    return slow(make(*what.base),
+  if (times.name == "transient")
+    return transient(make(*times.base), number("p"), number("factor"));
+  if (times.name == "slow")
+    return slow(make(*times.base),
                 worker_id{static_cast<uint32_t>(number("worker"))},
                 number("factor"));
   return constant(number("value"));
@@ -98,8 +98,8 @@ sampler make(const config::distribution& what) {
 
 } // namespace
 
-durations::durations(const config::distribution& what, uint64_t seed)
-  : sample_(make(what)), seed_(seed) {
+durations::durations(const config::distribution& times, uint64_t seed)
+  : sample_(make(times)), seed_(seed) {
   // nop
 }
 

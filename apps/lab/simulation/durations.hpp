@@ -15,7 +15,7 @@ namespace troupe::simulation {
 /// another policy or a cancelled computation does not change any other draw.
 class durations {
 public:
-  durations(const config::distribution& what, uint64_t seed);
+  durations(const config::distribution& times, uint64_t seed);
 
   /// Seconds of the worker's n-th draw.
   /// @pre n < 2^40

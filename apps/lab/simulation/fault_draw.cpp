@@ -20,9 +20,9 @@ constexpr size_t drawn_kinds = 10;
 
 class drawer {
 public:
-  drawer(const config::random_faults& what, uint32_t workers)
-    : random_{what.seed ^ stream}, ends_{what.seed ^ stream_of_ends},
-      until_(what.until), workers_(workers) {
+  drawer(const config::random_faults& odds, uint32_t workers)
+    : random_{odds.seed ^ stream}, ends_{odds.seed ^ stream_of_ends},
+      until_(odds.until), workers_(workers) {
     // nop
   }
 
@@ -95,11 +95,11 @@ private:
 
 } // namespace
 
-std::vector<config::fault> draw_faults(const config::random_faults& what,
+std::vector<config::fault> draw_faults(const config::random_faults& odds,
                                        uint32_t workers) {
-  drawer draw{what, workers};
+  drawer draw{odds, workers};
   std::vector<config::fault> result;
-  for (uint32_t i = 0; i < what.faults; ++i)
+  for (uint32_t i = 0; i < odds.faults; ++i)
     result.push_back(draw.next());
   std::ranges::stable_sort(result, {}, &config::fault::at);
   return result;

@@ -34,52 +34,52 @@ public:
   }
 
 private:
-  void enact(const fault& what) {
-    if (what.what == fault_kind::crash)
-      crash_worker(what);
-    else if (what.what == fault_kind::crash_server)
-      crash_server(what);
-    else if (what.what == fault_kind::fail_server)
-      fail_server(what);
-    else if (what.what == fault_kind::pause)
-      pause(what);
-    else if (what.what == fault_kind::stall_recorder)
-      stall_recorder(what);
+  void enact(const fault& incident) {
+    if (incident.what == fault_kind::crash)
+      crash_worker(incident);
+    else if (incident.what == fault_kind::crash_server)
+      crash_server(incident);
+    else if (incident.what == fault_kind::fail_server)
+      fail_server(incident);
+    else if (incident.what == fault_kind::pause)
+      pause(incident);
+    else if (incident.what == fault_kind::stall_recorder)
+      stall_recorder(incident);
     else {
-      disturb(what);
-      note(what);
+      disturb(incident);
+      note(incident);
     }
   }
 
   /// A worker that is down already cannot crash.
-  void crash_worker(const fault& what) {
-    worker_id who{what.worker};
+  void crash_worker(const fault& incident) {
+    worker_id who{incident.worker};
     if (!down_.insert(who).second)
       return;
-    note(what);
+    note(incident);
     parts_.watch->process(who, false);
     parts_.end_worker(who);
-    if (what.lasts)
-      self_->run_delayed(to_timespan(*what.lasts), [this, who] {
+    if (incident.lasts)
+      self_->run_delayed(to_timespan(*incident.lasts), [this, who] {
         down_.erase(who);
         parts_.watch->process(who, true);
         parts_.start_worker(who);
       });
   }
 
-  void crash_server(const fault& what) {
+  void crash_server(const fault& incident) {
     if (std::exchange(server_down_, true))
       return;
-    note(what);
+    note(incident);
     parts_.end_server();
-    start_server_after(*what.lasts);
+    start_server_after(*incident.lasts);
   }
 
-  void fail_server(const fault& what) {
+  void fail_server(const fault& incident) {
     if (std::exchange(server_down_, true))
       return;
-    note(what);
-    restart_ = *what.lasts;
+    note(incident);
+    restart_ = *incident.lasts;
     parts_.fail_server();
   }
 
@@ -91,28 +91,29 @@ private:
   }
 
   /// Time passes while no actor runs.
-  void pause(const fault& what) {
-    note(what);
-    parts_.machine->slept += *what.lasts;
-    virtual_time{self_->system()}.advance(to_timespan(*what.lasts));
+  void pause(const fault& incident) {
+    note(incident);
+    parts_.machine->slept += *incident.lasts;
+    virtual_time{self_->system()}.advance(to_timespan(*incident.lasts));
   }
 
-  void stall_recorder(const fault& what) {
-    note(what);
+  void stall_recorder(const fault& incident) {
+    note(incident);
     auto& until = parts_.machine->recorder_stalls_until;
-    until = std::max(until, self_->clock().now() + to_timespan(*what.lasts));
+    until =
+      std::max(until, self_->clock().now() + to_timespan(*incident.lasts));
   }
 
   /// Of two overlapping faults the longer one counts, with the strength of the
   /// newer one.
-  void disturb(const fault& what) {
-    worker_id who{what.worker};
-    auto until = self_->clock().now() + to_timespan(*what.lasts);
+  void disturb(const fault& incident) {
+    worker_id who{incident.worker};
+    auto until = self_->clock().now() + to_timespan(*incident.lasts);
     auto& line = (*parts_.lines)[who];
     auto& slow = parts_.machine->slow[who];
-    switch (what.what) {
+    switch (incident.what) {
     case fault_kind::slow:
-      slow = {std::max(slow.until, until), what.by};
+      slow = {std::max(slow.until, until), incident.by};
       break;
     case fault_kind::cut:
       line.up_cut_until = std::max(line.up_cut_until, until);
@@ -126,17 +127,18 @@ private:
       break;
     case fault_kind::delay:
       line.slow_until = std::max(line.slow_until, until);
-      line.by = what.by;
+      line.by = incident.by;
       break;
     default:
       line.copied_until = std::max(line.copied_until, until);
-      line.copied_after = what.by;
+      line.copied_after = incident.by;
     }
   }
 
-  void note(const fault& what) {
-    parts_.watch->enacted(what, clock_.elapsed(self_) - parts_.machine->slept +
-                                  what.lasts.value_or(0));
+  void note(const fault& incident) {
+    parts_.watch->enacted(incident, clock_.elapsed(self_) -
+                                      parts_.machine->slept +
+                                      incident.lasts.value_or(0));
   }
 
   pointer self_;

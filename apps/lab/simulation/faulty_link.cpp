@@ -84,7 +84,7 @@ public:
 
   wire_actor::behavior_type make_behavior() {
     self_->monitor(parts_.with.server);
-    self_->set_down_handler([this](const caf::down_msg& what) { down(what); });
+    self_->set_down_handler([this](const caf::down_msg& msg) { down(msg); });
     self_->delayed_send(self_, to_timespan(parts_.faults.silence / 8),
                         tick_atom_v);
     return {
@@ -100,11 +100,11 @@ public:
         return caf::make_error(errc::protocol_violation);
       },
       [](score_atom, const score&) {},
-      [this](forward_atom what, const module_call& call) {
-        return pass(what, call);
+      [this](forward_atom msg, const module_call& call) {
+        return pass(msg, call);
       },
-      [this](backward_atom what, const module_call& call) {
-        return pass(what, call);
+      [this](backward_atom msg, const module_call& call) {
+        return pass(msg, call);
       },
       // From the server, and of modules from the worker.
       [](attach_atom, const parameter_server_actor&, const registration&,
@@ -196,10 +196,10 @@ private:
 
   /// Has a pass computed by the server's modules.
   template <class Atom>
-  caf::result<module_answer> pass(Atom what, const module_call& call) {
+  caf::result<module_answer> pass(Atom verb, const module_call& call) {
     auto promise = self_->make_response_promise<module_answer>();
     go_up(bytes_of(call), [=, this] {
-      self_->request(parts_.with.modules, caf::infinite, what, call)
+      self_->request(parts_.with.modules, caf::infinite, verb, call)
         .then(
           [=, this](const module_answer& answer) {
             go_down(bytes_of(answer), [promise = promise, answer]() mutable {
@@ -267,11 +267,11 @@ private:
 
   // -- the end ----------------------------------------------------------------
 
-  void down(const caf::down_msg& what) {
-    if (what.source == parts_.with.server.address()) {
+  void down(const caf::down_msg& down) {
+    if (down.source == parts_.with.server.address()) {
       let_go();
       self_->quit();
-    } else if (near_ && what.source == near_.address()) {
+    } else if (near_ && down.source == near_.address()) {
       near_ = nullptr;
       let_go();
       close_when_open();

@@ -44,7 +44,7 @@ const std::optional<std::string>& invariant_checker::breach() {
 
 // First the input, then the decisions, in the order in which they are carried
 // out.
-void invariant_checker::on_event(const event& what) {
+void invariant_checker::on_event(const event& entry) {
   std::visit(
     overloaded{
       [this](const inputs::started& x) { began(x.server, x.from); },
@@ -69,19 +69,19 @@ void invariant_checker::on_event(const event& what) {
       [this](const inputs::ending&) { ended(); },
       [](const auto&) {},
     },
-    what.what);
-  for (const auto& late : what.decided.drop)
+    entry.what);
+  for (const auto& late : entry.decided.drop)
     dropped(take_held(late.id));
-  for (const auto& step : what.decided.updates) {
+  for (const auto& step : entry.decided.updates) {
     std::vector<push_header> parts;
     for (const auto& part : step.gradients)
       parts.push_back(take_held(part.id));
     applied(step.makes, parts);
   }
-  if (what.decided.stop)
+  if (entry.decided.stop)
     return;
-  for (const auto& next : what.decided.release)
-    released(next.worker, {what.newest, server_, next.leases});
+  for (const auto& next : entry.decided.release)
+    released(next.worker, {entry.newest, server_, next.leases});
 }
 
 // Of what was decided on before, only the id is known.
@@ -95,9 +95,9 @@ push_header invariant_checker::take_held(const push_id& id) {
 
 // -- lives of the server ------------------------------------------------------
 
-void invariant_checker::began(incarnation server, const proto::Manifest* from) {
+void invariant_checker::began(life_number server, const proto::Manifest* from) {
   version start{from ? from->step() : 0};
-  if (from && server_ == incarnation{0})
+  if (from && server_ == life_number{0})
     take_over(*from);
   if (server <= server_)
     breached("lives", "the server begins life " + to_string(server) +
@@ -110,7 +110,7 @@ void invariant_checker::began(incarnation server, const proto::Manifest* from) {
   if (start < version_)
     ++counts_.rolled_back;
   // A worker that joins again may come later than others.
-  if (from || server_ > incarnation{0})
+  if (from || server_ > life_number{0})
     for (uint32_t part = 0; part < rules_.parts.size(); ++part)
       away_.insert(part);
   server_ = server;
@@ -132,7 +132,7 @@ void invariant_checker::began(incarnation server, const proto::Manifest* from) {
 // For what an earlier run has put into the weights, the ledger is trusted.
 void invariant_checker::take_over(const proto::Manifest& from) {
   version_ = version{from.step()};
-  auto take = [&](const auto& epochs, uint64_t opened, uint32_t part) {
+  auto check_epochs = [&](const auto& epochs, uint64_t opened, uint32_t part) {
     std::map<uint64_t, uint64_t> ends;
     auto add = [&](uint64_t epoch, uint64_t first, uint64_t end) {
       if (end > first)
@@ -151,9 +151,9 @@ void invariant_checker::take_over(const proto::Manifest& from) {
       add(epoch, end, samples_of(part));
   };
   const auto& ledger = from.ledger();
-  take(ledger.open_epochs(), ledger.epochs_opened(), 0);
+  check_epochs(ledger.open_epochs(), ledger.epochs_opened(), 0);
   for (const auto& one : ledger.parts()) {
-    take(one.open_epochs(), one.epochs_opened(), one.part());
+    check_epochs(one.open_epochs(), one.epochs_opened(), one.part());
     left_out_before_[one.part()] = one.left_out();
   }
 }
@@ -171,16 +171,16 @@ void invariant_checker::ended() {
   ended_ = true;
 }
 
-void invariant_checker::saved(version what) {
-  if (what > version_)
-    breached("versions", "a checkpoint of version " + to_string(what) +
+void invariant_checker::saved(version number) {
+  if (number > version_)
+    breached("versions", "a checkpoint of version " + to_string(number) +
                            ", which is not made yet");
-  durable_ = std::max(durable_.value_or(what), what);
+  durable_ = std::max(durable_.value_or(number), number);
 }
 
 // -- members ------------------------------------------------------------------
 
-void invariant_checker::enlisted(worker_id who, incarnation life) {
+void invariant_checker::enlisted(worker_id who, life_number life) {
   if (members_.contains(who))
     breached("lives", "worker " + to_string(who) + " joins twice");
   if (life <= lives_[who])
@@ -207,7 +207,7 @@ void invariant_checker::entered(std::span<const worker_id> who) {
   }
 }
 
-void invariant_checker::left(worker_id who, incarnation life) {
+void invariant_checker::left(worker_id who, life_number life) {
   auto found = members_.find(who);
   if (found == members_.end() || found->second.life != life)
     return breached("lives", "worker " + to_string(who) + " leaves in life " +
@@ -251,12 +251,12 @@ bool invariant_checker::is_kept_by_other(known_lease& which, worker_id who) {
 }
 
 // The first gradient of a lease came: that of the other worker does not count.
-void invariant_checker::win(known_lease& which, const push_header& what) {
+void invariant_checker::win(known_lease& which, const push_header& header) {
   if (which.other) {
     std::pair first{which.worker, which.life};
-    std::pair winner{what.id.worker, what.id.life};
+    std::pair winner{header.id.worker, header.id.life};
     auto loser = winner == first ? *which.other : first;
-    lost_.emplace(what.from, loser.first, loser.second);
+    lost_.emplace(header.from, loser.first, loser.second);
     std::tie(which.worker, which.life) = winner;
     which.other.reset();
   }
@@ -286,39 +286,40 @@ size_t invariant_checker::cluster() const {
 
 // -- gradients ----------------------------------------------------------------
 
-void invariant_checker::pushed(const push_header& what) {
-  sent_.insert({what.server, what.id});
+void invariant_checker::pushed(const push_header& header) {
+  sent_.insert({header.server, header.id});
 }
 
-void invariant_checker::accepted(const push_header& what) {
-  push_key key{what.server, what.id};
-  if (what.server != server_)
-    return breached("lives", "the server takes " + text(what) +
+void invariant_checker::accepted(const push_header& header) {
+  push_key key{header.server, header.id};
+  if (header.server != server_)
+    return breached("lives", "the server takes " + text(header) +
                                ", meant for its life " +
-                               to_string(what.server));
-  auto who = members_.find(what.id.worker);
-  if (who == members_.end() || who->second.life != what.id.life)
-    return breached("lives", "the server takes " + text(what) +
+                               to_string(header.server));
+  auto who = members_.find(header.id.worker);
+  if (who == members_.end() || who->second.life != header.id.life)
+    return breached("lives", "the server takes " + text(header) +
                                ", which is of no member");
   if (!sent_.contains(key))
-    return breached("once", text(what) + " was never sent");
+    return breached("once", text(header) + " was never sent");
   if (!accepted_.insert(key).second)
-    return breached("once", text(what) + " is taken twice");
+    return breached("once", text(header) + " is taken twice");
   who->second.waits = true;
-  if (lost_.contains({what.from, what.id.worker, what.id.life}))
+  if (lost_.contains({header.from, header.id.worker, header.id.life}))
     return; // It must be dropped.
-  auto from = leases_.find(what.from);
+  auto from = leases_.find(header.from);
   if (from == leases_.end() ||
-      !from->second.is_of(what.id.worker, what.id.life) ||
-      from->second.now != state::out || from->second.what.count != what.samples)
-    return breached("samples", text(what) + " is of a lease that its worker "
-                                            "does not have");
-  win(from->second, what);
+      !from->second.is_of(header.id.worker, header.id.life) ||
+      from->second.now != state::out ||
+      from->second.what.count != header.samples)
+    return breached("samples", text(header) + " is of a lease that its worker "
+                                              "does not have");
+  win(from->second, header);
 }
 
 // Simulated machines make no unusable gradients.
-void invariant_checker::refused(const push_header& what) {
-  breached("sound", text(what) + " is refused as unusable");
+void invariant_checker::refused(const push_header& header) {
+  breached("sound", text(header) + " is refused as unusable");
 }
 
 void invariant_checker::pulled(worker_id who, lease_id abandoned) {
@@ -368,30 +369,32 @@ void invariant_checker::apply(version makes, const push_header& part) {
     ++who->second.clock;
 }
 
-void invariant_checker::dropped(const push_header& what) {
-  if (!decided_.insert({what.server, what.id}).second)
-    return breached("once", text(what) + " is dropped after it was decided on");
-  if (lost_.erase({what.from, what.id.worker, what.id.life}) > 0)
+void invariant_checker::dropped(const push_header& header) {
+  if (!decided_.insert({header.server, header.id}).second)
+    return breached("once",
+                    text(header) + " is dropped after it was decided on");
+  if (lost_.erase({header.from, header.id.worker, header.id.life}) > 0)
     return;
-  if (auto found = leases_.find(what.from); found != leases_.end())
+  if (auto found = leases_.find(header.from); found != leases_.end())
     come_too_late(found->second);
 }
 
-void invariant_checker::acknowledged(const push_header& what,
+void invariant_checker::acknowledged(const push_header& header,
                                      const release_header& answer) {
-  if (!decided_.contains({what.server, what.id}))
-    breached("kept", "the worker is told that " + text(what) +
+  if (!decided_.contains({header.server, header.id}))
+    breached("kept", "the worker is told that " + text(header) +
                        " was taken; it is neither in the weights nor dropped");
-  auto found = members_.find(what.id.worker);
+  auto found = members_.find(header.id.worker);
   auto is_theirs = found != members_.end() &&
-                   found->second.life == what.id.life && what.server == server_;
+                   found->second.life == header.id.life &&
+                   header.server == server_;
   if (is_theirs &&
       (answer.server != server_ || answer.weights != found->second.reads))
-    breached("versions", "the answer to " + text(what) + " is version " +
+    breached("versions", "the answer to " + text(header) + " is version " +
                            to_string(answer.weights) + " instead of " +
                            to_string(found->second.reads.value_or(version{})));
-  if (answer.weights < what.computed_on)
-    breached("versions", "the answer to " + text(what) + " is version " +
+  if (answer.weights < header.computed_on)
+    breached("versions", "the answer to " + text(header) + " is version " +
                            to_string(answer.weights));
 }
 
@@ -440,23 +443,23 @@ void invariant_checker::check_clock(worker_id who) {
                             " clocks ahead of the slowest");
 }
 
-void invariant_checker::released(worker_id who, const release_header& what) {
+void invariant_checker::released(worker_id who, const release_header& header) {
   auto found = members_.find(who);
   if (found == members_.end() || !found->second.is_member)
     return breached("lives", "worker " + to_string(who) +
                                " gets weights but is not in the cluster");
-  if (what.weights != version_ || what.server != server_)
+  if (header.weights != version_ || header.server != server_)
     breached("versions", "worker " + to_string(who) + " gets version " +
-                           to_string(what.weights) + " instead of " +
+                           to_string(header.weights) + " instead of " +
                            to_string(version_));
   auto& member = found->second;
-  member.reads = what.weights;
+  member.reads = header.weights;
   member.waits = false;
   all_wait_since_.reset();
   member.members_at_release = cluster();
   member.entries_at_release = entries_;
   check_clock(who);
-  for (const auto& next : what.leases) {
+  for (const auto& next : header.leases) {
     if (auto same = leases_.find(next.id);
         same != leases_.end() && same->second.is_late &&
         same->second.now == state::out && !same->second.other &&

@@ -74,28 +74,28 @@ public:
   // -- inputs -----------------------------------------------------------------
 
   /// An event of a server: checked according to its kind.
-  void on_event(const event& what) override;
+  void on_event(const event& entry) override;
 
-  void began(incarnation server, const proto::Manifest* from);
-  void enlisted(worker_id who, incarnation life);
+  void began(life_number server, const proto::Manifest* from);
+  void enlisted(worker_id who, life_number life);
   void entered(std::span<const worker_id> who);
-  void left(worker_id who, incarnation life);
-  void accepted(const push_header& what);
-  void refused(const push_header& what);
+  void left(worker_id who, life_number life);
+  void accepted(const push_header& header);
+  void refused(const push_header& header);
   void pulled(worker_id who, lease_id abandoned);
   void passed_deadline(worker_id who);
   void applied(version makes, std::span<const push_header> parts);
-  void dropped(const push_header& what);
-  void released(worker_id who, const release_header& what);
+  void dropped(const push_header& header);
+  void released(worker_id who, const release_header& header);
   void ended();
-  void saved(version what);
-  void pushed(const push_header& what) override;
-  void acknowledged(const push_header& what,
+  void saved(version number);
+  void pushed(const push_header& header) override;
+  void acknowledged(const push_header& header,
                     const release_header& answer) override;
-  void turned_away(const push_header& what, const caf::error& why) override;
+  void turned_away(const push_header& header, const caf::error& why) override;
 
   /// A fault was carried out; its effect is over at `until`.
-  void enacted(const config::fault& what, double until);
+  void enacted(const config::fault& incident, double until);
 
   /// A worker's process runs, or not, from now on.
   void process(worker_id who, bool there);
@@ -114,31 +114,31 @@ public:
 
 private:
   /// A push of one life of the server.
-  using push_key = std::pair<incarnation, push_id>;
+  using push_key = std::pair<life_number, push_id>;
 
   enum class state : uint8_t { out, held, free };
 
   struct known_lease {
     lease what;
     worker_id worker;
-    incarnation life;
+    life_number life;
     state now = state::out;
     double since = 0; ///< When it became free.
     double given = 0; ///< When it was given out.
     /// It took long: it may go to one more worker, who has it then, too.
     bool is_late = false;
-    std::optional<std::pair<worker_id, incarnation>> other{};
+    std::optional<std::pair<worker_id, life_number>> other{};
 
-    bool is_of(worker_id who, incarnation of) const {
+    bool is_of(worker_id who, life_number of) const {
       return (worker == who && life == of) || other == std::pair{who, of};
     }
   };
 
   /// A lease of a worker, another's gradient of which was accepted first.
-  using lost_lease = std::tuple<lease_id, worker_id, incarnation>;
+  using lost_lease = std::tuple<lease_id, worker_id, life_number>;
 
   struct member {
-    incarnation life;
+    life_number life;
     bool is_member = false;
     bool waits = false; ///< For an answer to its push or pull.
     uint64_t clock = 0; ///< The clock of ssp.
@@ -161,11 +161,11 @@ private:
   uint32_t parts() const;
   uint64_t samples_of(uint32_t part) const;
   ranges missing(uint64_t epoch, uint32_t part) const;
-  bool covered(const lease& what) const;
-  static void add(const lease& what, coverage& to);
-  void cover(const lease& what);
+  bool covered(const lease& work) const;
+  static void add(const lease& work, coverage& to);
+  void cover(const lease& work);
   void come_too_late(known_lease& which);
-  void win(known_lease& which, const push_header& what);
+  void win(known_lease& which, const push_header& header);
   static bool is_kept_by_other(known_lease& which, worker_id who);
   void apply(version makes, const push_header& part);
   void check_staleness(version makes, const push_header& part);
@@ -193,11 +193,11 @@ private:
   std::optional<std::string> breach_;
   fault_counts counts_;
 
-  incarnation server_{0};
+  life_number server_{0};
   version version_;
   std::optional<version> durable_;
   std::map<worker_id, member> members_;
-  std::map<worker_id, incarnation> lives_; ///< The highest of this server.
+  std::map<worker_id, life_number> lives_; ///< The highest of this server.
   std::map<lease_id, known_lease> leases_; ///< Of this life of the server.
   std::set<lost_lease> lost_;
   uint64_t entries_ = 0; ///< Joins so far, over all lives.

@@ -20,19 +20,19 @@ uint64_t invariant_checker::samples_of(uint32_t part) const {
 }
 
 /// Whether one of these samples is in the weights.
-bool invariant_checker::covered(const lease& what) const {
-  auto found = covered_.find({what.epoch, what.part});
+bool invariant_checker::covered(const lease& work) const {
+  auto found = covered_.find({work.epoch, work.part});
   if (found == covered_.end())
     return false;
-  auto after = found->second.lower_bound(what.first + what.count);
+  auto after = found->second.lower_bound(work.first + work.count);
   return after != found->second.begin() &&
-         std::prev(after)->second > what.first;
+         std::prev(after)->second > work.first;
 }
 
-void invariant_checker::add(const lease& what, coverage& to) {
-  auto& all = to[{what.epoch, what.part}];
-  auto end = what.first + what.count;
-  auto first = what.first;
+void invariant_checker::add(const lease& work, coverage& to) {
+  auto& all = to[{work.epoch, work.part}];
+  auto end = work.first + work.count;
+  auto first = work.first;
   if (auto after = all.find(end); after != all.end()) {
     end = after->second;
     all.erase(after);
@@ -45,9 +45,9 @@ void invariant_checker::add(const lease& what, coverage& to) {
   all[first] = end;
 }
 
-void invariant_checker::cover(const lease& what) {
-  samples_ += what.count;
-  add(what, covered_);
+void invariant_checker::cover(const lease& work) {
+  samples_ += work.count;
+  add(work, covered_);
 }
 
 /// The samples that are not in the weights, by the checker's own records.
@@ -79,9 +79,9 @@ ranges unsettled_in(const auto& epochs, uint64_t number) {
   return result;
 }
 
-uint64_t size_of(const ranges& what) {
+uint64_t size_of(const ranges& covered) {
   uint64_t sum = 0;
-  for (auto [first, end] : what)
+  for (auto [first, end] : covered)
     sum += end - first;
   return sum;
 }
@@ -120,8 +120,8 @@ void invariant_checker::check_ledger(const proto::Manifest& from,
 void invariant_checker::check_part(const proto::DataPart& from,
                                    uint64_t completed, const char* where) {
   auto part = from.part();
-  auto wrong = [&](const std::string& what) {
-    breached("samples", std::string{where} + " has " + what + " in part " +
+  auto wrong = [&](const std::string& text) {
+    breached("samples", std::string{where} + " has " + text + " in part " +
                           std::to_string(part));
   };
   auto left_out = left_out_before_[part];
@@ -178,9 +178,9 @@ void invariant_checker::recall_late(const proto::DataLedger& from) {
 // later ones were handed out have been lost.
 void invariant_checker::check_returned_leases(uint32_t part) {
   const auto& newest = newest_.at(part);
-  auto lost = [&](const lease& what, double since) {
+  auto lost = [&](const lease& work, double since) {
     if (newest.given - since > patience())
-      breached("samples", text(what) + " were given back and to nobody again");
+      breached("samples", text(work) + " were given back and to nobody again");
   };
   for (uint64_t epoch = 0; epoch < newest.what.epoch; ++epoch)
     for (auto [first, end] : missing(epoch, part))
@@ -218,16 +218,16 @@ void invariant_checker::finish(const proto::Manifest& last,
 
 // -- faults and progress ------------------------------------------------------
 
-void invariant_checker::enacted(const config::fault& what, double until) {
-  ++counts_.enacted[static_cast<size_t>(what.what)];
+void invariant_checker::enacted(const config::fault& incident, double until) {
+  ++counts_.enacted[static_cast<size_t>(incident.what)];
   faults_until_ = std::max(faults_until_, until);
-  if (what.what == config::fault_kind::crash_server ||
-      what.what == config::fault_kind::fail_server)
+  if (incident.what == config::fault_kind::crash_server ||
+      incident.what == config::fault_kind::fail_server)
     members_.clear();
-  if (what.what == config::fault_kind::stall_recorder)
+  if (incident.what == config::fault_kind::stall_recorder)
     stalled_until_ = std::max(stalled_until_, until);
-  if (what.what == config::fault_kind::delay)
-    longest_delay_ = std::max(longest_delay_, what.by);
+  if (incident.what == config::fault_kind::delay)
+    longest_delay_ = std::max(longest_delay_, incident.by);
 }
 
 void invariant_checker::process(worker_id who, bool there) {

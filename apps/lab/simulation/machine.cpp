@@ -45,10 +45,10 @@ gradient_report replica::compute(const lease& from, const payload& weights,
     about.part = part;
     auto first = static_cast<int64_t>(part.first);
     auto count = static_cast<int64_t>(part.count);
-    auto gradient = gradients_.take();
-    auto found = engine_.run(
-      to_tensor(weights), batch.inputs.narrow(0, first, count),
-      batch.targets.narrow(0, first, count), gradient, nullptr, about);
+    auto gradient = gradients_.take_tensor();
+    auto found =
+      engine_.run(to_tensor(weights), batch.inputs.narrow(0, first, count),
+                  batch.targets.narrow(0, first, count), gradient, about);
     report.samples += found.samples;
     report.loss = report.loss + found.loss;
     if (sum.defined())
@@ -67,8 +67,8 @@ machine::machine(durations how_long, std::unique_ptr<replica> computes)
   // nop
 }
 
-double machine::take(worker_id who, uint64_t n,
-                     caf::actor_clock::time_point now) {
+double machine::draw_seconds(worker_id who, uint64_t n,
+                             caf::actor_clock::time_point now) {
   if (!began)
     began = now;
   if (!began_in_life)
@@ -109,9 +109,9 @@ public:
       [this](compute_atom, const compute_task& task) { return begin(task); },
       [this](cancel_atom) { cancel(); },
       [this](ended_atom, const run_end&) { self_->quit(); },
-      [](load_atom, const lease& what) {
+      [](load_atom, const lease& work) {
         static const auto nothing = std::make_shared<const data::batch>();
-        return loaded_batch{what, nothing};
+        return loaded_batch{work, nothing};
       },
     };
   }
@@ -124,7 +124,7 @@ private:
   };
 
   caf::result<gradient_report> begin(const compute_task& task) {
-    auto takes = machine_->take(who_, draws_, self_->clock().now());
+    auto takes = machine_->draw_seconds(who_, draws_, self_->clock().now());
     job_ = job{task, self_->make_response_promise<gradient_report>(), now()};
     self_->run_delayed(to_timespan(takes), [this, number = ++draws_] {
       if (job_ && number == draws_) // Otherwise it was cancelled.
@@ -165,11 +165,11 @@ private:
   }
 
   /// Returns how long it took.
-  double finished(const job& what, bool cancelled) {
+  double finished(const job& work, bool cancelled) {
     auto end = now();
     if (machine_->watch)
-      machine_->watch({who_, what.began, end, cancelled});
-    return end - what.began;
+      machine_->watch({who_, work.began, end, cancelled});
+    return end - work.began;
   }
 
   double now() const {

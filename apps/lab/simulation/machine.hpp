@@ -79,7 +79,8 @@ struct machine {
   void begin_life() { began_in_life.reset(); }
 
   /// Seconds of the worker's n-th computation, which begins now.
-  double take(worker_id who, uint64_t n, caf::actor_clock::time_point now);
+  double draw_seconds(worker_id who, uint64_t n,
+                      caf::actor_clock::time_point now);
 };
 
 /// The machine that the settings declare. `data` may be empty under

@@ -43,9 +43,9 @@ public:
         -> caf::result<release_header, payload> {
         return carry<release_header>(0, msg, header);
       },
-      [this](watch_atom msg,
-             const watch_request& what) -> caf::result<watch_header, payload> {
-        return carry<watch_header>(0, msg, what);
+      [this](watch_atom msg, const watch_request& request)
+        -> caf::result<watch_header, payload> {
+        return carry<watch_header>(0, msg, request);
       },
       [this](score_atom msg, const score& found) {
         self_->run_delayed(through(up_, 0), [this, msg, found] {

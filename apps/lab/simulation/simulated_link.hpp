@@ -41,12 +41,13 @@ struct link_terms {
 };
 
 /// Bytes of the activations in a call, or in its answer.
-inline uint64_t bytes_of(const module_call& what) {
-  return what.inputs.numbers.shape().bytes() + what.statistics.shape().bytes();
+inline uint64_t bytes_of(const module_call& call) {
+  return call.inputs.numbers.shape().bytes() + call.statistics.shape().bytes();
 }
 
-inline uint64_t bytes_of(const module_answer& what) {
-  return what.outputs.numbers.shape().bytes() + what.statistics.shape().bytes();
+inline uint64_t bytes_of(const module_answer& answer) {
+  return answer.outputs.numbers.shape().bytes() +
+         answer.statistics.shape().bytes();
 }
 
 /// One direction of a simulated link: messages do not overtake each other.

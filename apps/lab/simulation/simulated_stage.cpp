@@ -24,15 +24,15 @@ public:
   stage_actor::behavior_type make_behavior() {
     self_->link_to(parts_.stage);
     return {
-      [this](forward_atom what, const module_call& call) {
-        return delay(what, call, 1.0 / 3);
+      [this](forward_atom msg, const module_call& call) {
+        return delay(msg, call, 1.0 / 3);
       },
-      [this](backward_atom what, const module_call& call) {
-        return delay(what, call, 2.0 / 3);
+      [this](backward_atom msg, const module_call& call) {
+        return delay(msg, call, 2.0 / 3);
       },
-      [this](cancel_atom what, lease_id which) { cancel(what, which); },
-      [this](begin_atom what, const stage_context_ptr& context) {
-        self_->send(parts_.stage, what, context);
+      [this](cancel_atom msg, lease_id which) { cancel(msg, which); },
+      [this](begin_atom msg, const stage_context_ptr& context) {
+        self_->send(parts_.stage, msg, context);
       },
     };
   }
@@ -46,24 +46,24 @@ private:
   };
 
   template <class Atom>
-  caf::result<module_answer> delay(Atom what, const module_call& call,
+  caf::result<module_answer> delay(Atom verb, const module_call& call,
                                    double share) {
     auto begin = self_->clock().now();
-    auto takes = parts_.shared->take(parts_.who, passes_, begin);
+    auto takes = parts_.shared->draw_seconds(parts_.who, passes_, begin);
     takes *= share * parts_.share;
     waiting_ =
       waiting{call.from.id, self_->make_response_promise<module_answer>()};
     self_->run_delayed(to_timespan(takes), [=, this, number = ++passes_] {
       if (waiting_ && number == passes_) // Otherwise it was cancelled.
-        finish(what, call, takes);
+        finish(verb, call, takes);
     });
     return waiting_->asks;
   }
 
   template <class Atom>
-  void finish(Atom what, const module_call& call, double took) {
+  void finish(Atom verb, const module_call& call, double took) {
     auto asks = std::exchange(waiting_, std::nullopt)->asks;
-    self_->request(parts_.stage, caf::infinite, what, call)
+    self_->request(parts_.stage, caf::infinite, verb, call)
       .then(
         [asks, took](module_answer& answer) mutable {
           answer.seconds = took;
@@ -72,8 +72,8 @@ private:
         [asks](const caf::error& why) mutable { asks.deliver(why); });
   }
 
-  void cancel(cancel_atom what, lease_id which) {
-    self_->send(parts_.stage, what, which);
+  void cancel(cancel_atom msg, lease_id which) {
+    self_->send(parts_.stage, msg, which);
     if (!waiting_ || waiting_->of != which)
       return;
     module_answer none;

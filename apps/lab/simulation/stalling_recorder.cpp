@@ -27,37 +27,37 @@ public:
   recorder_actor::behavior_type make_behavior() {
     self_->link_to(real_);
     return {
-      [this](note_atom, const note_ptr& what) {
-        return pass(note_atom_v, what);
+      [this](note_atom, const note_ptr& entry) {
+        return pass(note_atom_v, entry);
       },
-      [this](finish_atom, const note_ptr& what) {
-        return pass(finish_atom_v, what);
+      [this](finish_atom, const note_ptr& entry) {
+        return pass(finish_atom_v, entry);
       },
     };
   }
 
 private:
   template <class Atom>
-  caf::result<void> pass(Atom kind, const note_ptr& what) {
+  caf::result<void> pass(Atom kind, const note_ptr& entry) {
     if (!self_->current_message_id().is_request()) {
       // The sender is told of errors.
       auto from = caf::actor_cast<lead_actor>(self_->current_sender());
-      in_turn([=, this] { caf::send_as(from, real_, kind, what); });
+      in_turn([=, this] { caf::send_as(from, real_, kind, entry); });
       return caf::unit;
     }
     auto asks = self_->make_response_promise<void>();
     in_turn([=, this]() mutable {
-      self_->request(real_, caf::infinite, kind, what)
+      self_->request(real_, caf::infinite, kind, entry)
         .then([asks]() mutable { asks.deliver(); },
               [asks](const caf::error& why) mutable { asks.deliver(why); });
     });
     return asks;
   }
 
-  void in_turn(std::function<void()> what) {
+  void in_turn(std::function<void()> work) {
     if (waiting_.empty() && !stalls())
-      return what();
-    waiting_.push_back(std::move(what));
+      return work();
+    waiting_.push_back(std::move(work));
     if (waiting_.size() == 1)
       wake_later();
   }

@@ -61,7 +61,7 @@ chunk_carrier::accept(const chunk& piece) {
     throw path_error{"a piece is out of place"};
   progress out{tensor.received(), std::nullopt};
   if (tensor.complete()) {
-    message.tensor = std::move(tensor).take();
+    message.tensor = std::move(tensor).take_payload();
     out.whole = std::move(message);
     arriving_.erase(found);
   }

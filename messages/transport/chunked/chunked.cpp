@@ -52,7 +52,7 @@ bool chunk_receiver::accept(const chunk& piece) {
   return true;
 }
 
-payload chunk_receiver::take() && {
+payload chunk_receiver::take_payload() && {
   return std::move(buffer_).seal();
 }
 

@@ -63,7 +63,7 @@ public:
   bool complete() const { return received_ == buffer_.bytes().size(); }
 
   /// The complete payload; the receiver must not be used afterwards.
-  payload take() &&;
+  payload take_payload() &&;
 
 private:
   // Spans of a non-const buffer are needed in const functions.

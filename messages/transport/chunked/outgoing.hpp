@@ -16,8 +16,8 @@ public:
   /// Begins a transfer; `send` is called with each piece that may be sent now.
   /// An empty payload is done at once: no credit will come.
   template <class Send>
-  void begin(transfer_id id, const payload& what, Send send) {
-    chunk_sender sender{id, what};
+  void begin(transfer_id id, const payload& tensor, Send send) {
+    chunk_sender sender{id, tensor};
     if (sender.done())
       return;
     auto& kept = senders_.emplace(id, std::move(sender)).first->second;

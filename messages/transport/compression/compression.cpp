@@ -273,15 +273,15 @@ unpacker::unpacker(codec_ptr codec) : codec_(std::move(codec)) {
     memory_ = std::make_unique<payload_pool>(codec_->plain().bytes());
 }
 
-payload unpacker::unpack(const payload& what) const {
+payload unpacker::unpack(const payload& tensor) const {
   if (!codec_)
-    return what;
-  if (!what || what.shape() != codec_->compressed())
+    return tensor;
+  if (!tensor || tensor.shape() != codec_->compressed())
     return payload{
-      {element_type::byte, what.shape().bytes()}, nullptr, nullptr};
-  auto memory = memory_->take();
+      {element_type::byte, tensor.shape().bytes()}, nullptr, nullptr};
+  auto memory = memory_->take_block();
   auto* data = memory.get();
-  codec_->unpack(what.bytes(),
+  codec_->unpack(tensor.bytes(),
                  {reinterpret_cast<float*>(data), codec_->plain().count});
   return payload{codec_->plain(), std::move(memory), data};
 }

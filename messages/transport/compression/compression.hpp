@@ -82,7 +82,7 @@ public:
   /// model's size becomes a payload without numbers whose shape is that of no
   /// gradient, so that it is refused. Throws `path_error` for bytes that the
   /// codec cannot have made.
-  payload unpack(const payload& what) const;
+  payload unpack(const payload& tensor) const;
 
 private:
   codec_ptr codec_;

@@ -47,7 +47,7 @@ collective_coordinator::~collective_coordinator() {
 // -- gradients ----------------------------------------------------------------
 
 void collective_coordinator::asked(const frame_line& who,
-                                   std::optional<incarnation> life) {
+                                   std::optional<life_number> life) {
   lock guard{mutex_};
   auto* from = find(who);
   if (from == nullptr)
@@ -60,13 +60,13 @@ void collective_coordinator::asked(const frame_line& who,
 }
 
 // The lead refuses the offers of a worker that it has removed.
-void collective_coordinator::offered(frame_line& who, collective_offer what) {
+void collective_coordinator::offered(frame_line& who, collective_offer tensor) {
   lock guard{mutex_};
   auto* from = find(who);
   if (from == nullptr || from->gone)
-    return send_fetch(who, what.request);
-  from->life = what.id.life;
-  from->offered = offer{std::move(what), terms_.clock()};
+    return send_fetch(who, tensor.request);
+  from->life = tensor.id.life;
+  from->offered = offer{std::move(tensor), terms_.clock()};
   from->last.reset();
   members_.front().seat->wake();
   decide();
@@ -100,8 +100,8 @@ void collective_coordinator::decide() {
 
 void collective_coordinator::fetch_all() {
   for (auto& one : members_)
-    if (auto what = std::exchange(one.offered, std::nullopt))
-      send_fetch(*one.seat, what->request);
+    if (auto value = std::exchange(one.offered, std::nullopt))
+      send_fetch(*one.seat, value->request);
 }
 
 std::optional<double> collective_coordinator::oldest_offer() const {
@@ -117,11 +117,11 @@ void collective_coordinator::begin_step() {
   next.number = ++steps_;
   uint64_t samples = 0;
   for (auto& one : members_)
-    if (auto what = std::exchange(one.offered, std::nullopt)) {
-      samples += what->samples;
-      next.parts.emplace(one.who, std::move(*what));
+    if (auto value = std::exchange(one.offered, std::nullopt)) {
+      samples += value->samples;
+      next.parts.emplace(one.who, std::move(*value));
     }
-  auto sum = sums_.take();
+  auto sum = sums_.take_block();
   std::span target{sum.get(), static_cast<size_t>(terms_.weights.bytes())};
   next.sum = sum;
   step_ = std::move(next);
@@ -209,7 +209,7 @@ collective_coordinator::find(const push_id& which, const payload& gradient) {
                                                    : std::nullopt;
 }
 
-void collective_coordinator::take(uint64_t number) {
+void collective_coordinator::note_accepted(uint64_t number) {
   lock guard{mutex_};
   if (!step_ || step_->number != number)
     return;
@@ -233,15 +233,15 @@ void collective_coordinator::give_up(uint64_t number) {
 
 /// The answer to a push that did not count: its worker has been told.
 bool collective_coordinator::swallows(const frame_line& who,
-                                      const frame& what) {
-  return what.kind == frame_kind::refusal &&
+                                      const frame& message) {
+  return message.kind == frame_kind::refusal &&
          std::erase_if(void_, [&](const void_push& x) {
-           return x.seat == &who && x.request == what.request;
+           return x.seat == &who && x.request == message.request;
          }) > 0;
 }
 
 // Its path may live on: then it sends its own gradients.
-void collective_coordinator::left(worker_id who, incarnation life) {
+void collective_coordinator::left(worker_id who, life_number life) {
   lock guard{mutex_};
   auto found = std::ranges::find_if(members_, [&](const member& x) {
     return x.who.worker == who && x.life == life && !x.gone;
@@ -258,21 +258,22 @@ void collective_coordinator::left(worker_id who, incarnation life) {
 
 // -- weights ------------------------------------------------------------------
 
-bool collective_coordinator::keeps(const frame_line& who, const frame& what) {
+bool collective_coordinator::keeps(const frame_line& who,
+                                   const frame& message) {
   lock guard{mutex_};
   auto* to = find(who);
   if (to == nullptr)
     return false;
   if (to->asked > 0)
     --to->asked;
-  if (swallows(who, what))
+  if (swallows(who, message))
     return true;
   if (!step_ || !step_->taken)
     return false;
   auto part = step_->parts.find(to->who);
-  if (part == step_->parts.end() || part->second.request != what.request)
+  if (part == step_->parts.end() || part->second.request != message.request)
     return false;
-  if (!fits(*to, what)) {
+  if (!fits(*to, message)) {
     let_held_go();
     return false;
   }
@@ -280,21 +281,22 @@ bool collective_coordinator::keeps(const frame_line& who, const frame& what) {
     step_->held_since = terms_.clock();
     members_.front().seat->wake();
   }
-  step_->held.emplace(to->who, what);
+  step_->held.emplace(to->who, message);
   if (step_->held.size() == step_->parts.size())
     spread();
   return true;
 }
 
-bool collective_coordinator::fits(const member& to, const frame& what) const {
+bool collective_coordinator::fits(const member& to,
+                                  const frame& message) const {
   const auto& held = step_->held;
   auto open = rendezvous_.is_open(rendezvous_.number()) &&
               transfer_->takes(terms_.weights) && !held.contains(to.who);
-  auto whole = what.kind == frame_kind::release && what.tensor &&
-               what.tensor.shape() == terms_.weights;
+  auto whole = message.kind == frame_kind::release && message.tensor &&
+               message.tensor.shape() == terms_.weights;
   return open && whole &&
          (held.empty() || held.begin()->second.tensor.bytes().data() ==
-                            what.tensor.bytes().data());
+                            message.tensor.bytes().data());
 }
 
 void collective_coordinator::let_held_go() {

@@ -93,16 +93,16 @@ public:
   /// The seat has gone and is not called any more.
   void leave(const frame_line& who);
 
-  void answered(const frame_line& who, const collective_answer& what);
+  void answered(const frame_line& who, const collective_answer& answer);
 
-  /// The worker sent a request to the server; a push tells its incarnation.
-  void asked(const frame_line& who, std::optional<incarnation> life = {});
+  /// The worker sent a request to the server; a push tells its life.
+  void asked(const frame_line& who, std::optional<life_number> life = {});
 
-  void offered(frame_line& who, collective_offer what);
+  void offered(frame_line& who, collective_offer tensor);
 
   /// The server answers the worker. Returns true when the coordinator keeps the
   /// answer and sends it later.
-  bool keeps(const frame_line& who, const frame& what);
+  bool keeps(const frame_line& who, const frame& message);
 
   /// The worker did not get its answer by the broadcast.
   void again(const frame_line& who, transfer_id request);
@@ -118,11 +118,11 @@ public:
   std::optional<gradient_sum> find(const push_id& which,
                                    const payload& gradient) override;
 
-  void take(uint64_t number) override;
+  void note_accepted(uint64_t number) override;
 
   void give_up(uint64_t number) override;
 
-  void left(worker_id who, incarnation life) override;
+  void left(worker_id who, life_number life) override;
 
 private:
   struct offer : collective_offer {
@@ -136,7 +136,7 @@ private:
     std::optional<offer> offered;
     std::optional<frame> last;         ///< Sent by broadcast.
     bool left_out = false;             ///< The others waited for it in vain.
-    std::optional<incarnation> life{}; ///< As in its last push.
+    std::optional<life_number> life{}; ///< As in its last push.
     bool gone = false;                 ///< The lead has removed it.
   };
 
@@ -172,25 +172,25 @@ private:
   void fetch_all();
   std::optional<double> oldest_offer() const;
   void leave_out_silent(double now);
-  bool fits(const member& to, const frame& what) const;
+  bool fits(const member& to, const frame& message) const;
   void let_held_go();
   void spread();
   void give_up_step();
   void give_up_broadcast();
-  bool swallows(const frame_line& who, const frame& what);
+  bool swallows(const frame_line& who, const frame& message);
 
   void move_on(double now);
   void take_answers(double now);
   void look_at_communicator(double now);
   void carry_out(const nccl::orders& all, double now);
-  void carry_out(const nccl::make_id& what, double now);
-  void carry_out(const nccl::invite& what, double now);
-  void carry_out(const nccl::begin_root& what, double now);
-  void carry_out(const nccl::announce& what, double now);
-  void carry_out(const nccl::dissolve& what, double now);
-  void carry_out(const nccl::end_root& what, double now);
-  void carry_out(const nccl::leave_out& what, double now);
-  void carry_out(const nccl::switch_off& what, double now);
+  void carry_out(const nccl::make_id& order, double now);
+  void carry_out(const nccl::invite& order, double now);
+  void carry_out(const nccl::begin_root& order, double now);
+  void carry_out(const nccl::announce& order, double now);
+  void carry_out(const nccl::dissolve& order, double now);
+  void carry_out(const nccl::end_root& order, double now);
+  void carry_out(const nccl::leave_out& order, double now);
+  void carry_out(const nccl::switch_off& order, double now);
   std::optional<double> next_look(double now) const;
 
   collective_terms terms_;

@@ -29,7 +29,7 @@ void collective_coordinator::enter(frame_line& who,
   if (find(who))
     return;
   members_.push_back({&who,
-                      {as.worker, incarnation{++entries_}},
+                      {as.worker, life_number{++entries_}},
                       0,
                       std::nullopt,
                       std::nullopt});
@@ -54,10 +54,10 @@ void collective_coordinator::remove(const frame_line& who) {
 }
 
 void collective_coordinator::answered(const frame_line& who,
-                                      const collective_answer& what) {
+                                      const collective_answer& answer) {
   lock guard{mutex_};
   if (const auto* from = find(who)) {
-    answers_.emplace_back(from->who, what);
+    answers_.emplace_back(from->who, answer);
     members_.front().seat->wake();
   }
 }
@@ -182,74 +182,74 @@ std::optional<double> collective_coordinator::next_look(double now) const {
 
 void collective_coordinator::carry_out(const nccl::orders& all, double now) {
   for (const auto& one : all)
-    std::visit([&](const auto& what) { carry_out(what, now); }, one);
+    std::visit([&](const auto& value) { carry_out(value, now); }, one);
 }
 
-void collective_coordinator::carry_out(const nccl::make_id& what, double now) {
+void collective_coordinator::carry_out(const nccl::make_id& order, double now) {
   nccl::orders next;
   try {
-    next = rendezvous_.identified(what.number, transfers_.make_id(), now);
+    next = rendezvous_.identified(order.number, transfers_.make_id(), now);
   } catch (const path_error& err) {
-    next = rendezvous_.broken(what.number, err.what(), now);
+    next = rendezvous_.broken(order.number, err.what(), now);
   }
   carry_out(next, now);
 }
 
-void collective_coordinator::carry_out(const nccl::invite& what, double) {
-  if (auto* to = find(what.to))
+void collective_coordinator::carry_out(const nccl::invite& order, double) {
+  if (auto* to = find(order.to))
     to->seat->send_now({frame_kind::collective_call,
                         {},
-                        write_header(collective_call{what.number, what.rank,
-                                                     what.size, what.id}),
+                        write_header(collective_call{order.number, order.rank,
+                                                     order.size, order.id}),
                         {}});
 }
 
-void collective_coordinator::carry_out(const nccl::begin_root& what,
+void collective_coordinator::carry_out(const nccl::begin_root& order,
                                        double now) {
-  transfer_ = transfers_.begin(what.id, nccl::nccl_transfer::root,
-                               static_cast<int>(what.size), now);
+  transfer_ = transfers_.begin(order.id, nccl::nccl_transfer::root,
+                               static_cast<int>(order.size), now);
   root_is_ready_ = false;
 }
 
-void collective_coordinator::carry_out(const nccl::announce& what, double) {
+void collective_coordinator::carry_out(const nccl::announce& order, double) {
   const auto& all = rendezvous_.members();
-  if (what.to == all.back())
+  if (order.to == all.back())
     terms_.say("nccl         " + std::to_string(all.size()) +
                " workers have met: their gradients are added up on the "
                "devices");
-  if (auto* to = find(what.to))
+  if (auto* to = find(order.to))
     to->seat->send_now({frame_kind::collective_open,
                         {},
-                        write_header(collective_open{what.number}),
+                        write_header(collective_open{order.number}),
                         {}});
 }
 
-void collective_coordinator::carry_out(const nccl::dissolve& what, double) {
-  if (auto* to = find(what.to))
+void collective_coordinator::carry_out(const nccl::dissolve& order, double) {
+  if (auto* to = find(order.to))
     to->seat->send_now({frame_kind::collective_over,
                         {},
-                        write_header(collective_over{what.number, what.why}),
+                        write_header(collective_over{order.number, order.why}),
                         {}});
 }
 
 // Unfinished transfers use the stream.
-void collective_coordinator::carry_out(const nccl::end_root& what, double) {
+void collective_coordinator::carry_out(const nccl::end_root& order, double) {
   if (transfer_) {
     terms_.say("nccl         over for now, tensors take the stream: " +
-               what.why);
-    transfers_.drop(std::exchange(transfer_, nullptr), what.why);
+               order.why);
+    transfers_.drop(std::exchange(transfer_, nullptr), order.why);
   }
   give_up_step();
   fetch_all();
 }
 
-void collective_coordinator::carry_out(const nccl::leave_out& what, double) {
-  terms_.say("nccl         worker " + to_string(what.who.worker) +
-             " takes the stream from now on: " + what.why);
+void collective_coordinator::carry_out(const nccl::leave_out& order, double) {
+  terms_.say("nccl         worker " + to_string(order.who.worker) +
+             " takes the stream from now on: " + order.why);
 }
 
-void collective_coordinator::carry_out(const nccl::switch_off& what, double) {
-  terms_.say("nccl         off, all tensors take the stream: " + what.why);
+void collective_coordinator::carry_out(const nccl::switch_off& order, double) {
+  terms_.say("nccl         off, all tensors take the stream: " + order.why);
 }
 
 } // namespace troupe::transport

@@ -199,21 +199,21 @@ void communicator::issue_next(double now) {
   }
 }
 
-abi::result communicator::issue(const operation& what) {
+abi::result communicator::issue(const operation& action) {
   const auto& call = lib_->call();
-  if (what.after) {
-    if (what.after->status() != fine ||
-        call.stream_wait_event(stream_->get(), what.after->get(), 0) != fine)
+  if (action.after) {
+    if (action.after->status() != fine ||
+        call.stream_wait_event(stream_->get(), action.after->get(), 0) != fine)
       return abi::result::unhandled_cuda_error;
   }
-  if (what.transfers.empty())
+  if (action.transfers.empty())
     return abi::result::success;
-  if (what.transfers.size() == 1)
-    return issue(what.transfers.front());
+  if (action.transfers.size() == 1)
+    return issue(action.transfers.front());
   auto code = call.group_start();
   if (code != abi::result::success)
     return code;
-  for (const auto& x : what.transfers) {
+  for (const auto& x : action.transfers) {
     code = issue(x);
     if (code != abi::result::success && code != abi::result::in_progress)
       break;
@@ -336,12 +336,12 @@ void communicator::abort_comm() {
     lib_->call().comm_abort(std::exchange(comm_, nullptr));
 }
 
-std::string communicator::describe(const operation& what) const {
-  if (what.transfers.empty())
+std::string communicator::describe(const operation& action) const {
+  if (action.transfers.empty())
     return "waiting for another stream";
-  auto text = to_string(what.transfers.front());
-  if (what.transfers.size() > 1)
-    text += " and " + std::to_string(what.transfers.size() - 1) + " more";
+  auto text = to_string(action.transfers.front());
+  if (action.transfers.size() > 1)
+    text += " and " + std::to_string(action.transfers.size() - 1) + " more";
   return text;
 }
 

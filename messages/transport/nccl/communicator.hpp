@@ -129,15 +129,15 @@ private:
   void mark_issued(double now);
   void collect_done(double now);
   void issue_next(double now);
-  abi::result issue(const operation& what);
-  abi::result issue(const transfer& what);
-  abi::result reduce(const transfer& what);
+  abi::result issue(const operation& action);
+  abi::result issue(const transfer& job);
+  abi::result reduce(const transfer& job);
   void watch_deadlines(double now);
   void await_goodbye(double now);
   void await_quiet(double now);
   void let_go();
   void abort_comm();
-  std::string describe(const operation& what) const;
+  std::string describe(const operation& action) const;
 
   library_ptr lib_;
   place where_;

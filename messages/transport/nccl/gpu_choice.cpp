@@ -69,41 +69,41 @@ gpu_wish wish_of_process(int devices, bool of_worker) {
 }
 
 std::variant<std::vector<int>, std::string>
-suitable_gpus(const gpu_wish& what) {
-  if (!what.local_rank.empty()) {
+suitable_gpus(const gpu_wish& wish) {
+  if (!wish.local_rank.empty()) {
     int rank = -1;
-    const auto* end = what.local_rank.data() + what.local_rank.size();
-    auto [last, error] = std::from_chars(what.local_rank.data(), end, rank);
+    const auto* end = wish.local_rank.data() + wish.local_rank.size();
+    auto [last, error] = std::from_chars(wish.local_rank.data(), end, rank);
     if (error != std::errc{} || last != end || rank < 0)
-      return "LOCAL_RANK=" + what.local_rank + ": must be a whole number";
+      return "LOCAL_RANK=" + wish.local_rank + ": must be a whole number";
     // A process that sees only one GPU was assigned it.
-    if (what.devices == 1 && !what.visible.empty())
+    if (wish.devices == 1 && !wish.visible.empty())
       return std::vector{0};
-    if (rank >= what.devices && !what.shared)
-      return "LOCAL_RANK=" + what.local_rank + ", but there are " +
-             std::to_string(what.devices) + " GPUs; " + advice;
-    return std::vector{rank % what.devices};
+    if (rank >= wish.devices && !wish.shared)
+      return "LOCAL_RANK=" + wish.local_rank + ", but there are " +
+             std::to_string(wish.devices) + " GPUs; " + advice;
+    return std::vector{rank % wish.devices};
   }
-  if (!what.of_worker)
+  if (!wish.of_worker)
     return std::vector{0};
   std::vector<int> out;
-  for (int i = 1; i <= what.devices; ++i)
-    out.push_back(i % what.devices);
+  for (int i = 1; i <= wish.devices; ++i)
+    out.push_back(i % wish.devices);
   return out;
 }
 
-std::variant<gpu, std::string> take_gpu(const gpu_wish& what) {
-  auto found = suitable_gpus(what);
+std::variant<gpu, std::string> take_gpu(const gpu_wish& wish) {
+  auto found = suitable_gpus(wish);
   if (auto* why = std::get_if<std::string>(&found))
     return *why;
   const auto& all = std::get<std::vector<int>>(found);
-  if (what.shared)
+  if (wish.shared)
     return gpu{all.front(), nullptr};
   for (auto device : all)
-    if (auto ours = claim(name_of(device, what.visible)))
+    if (auto ours = claim(name_of(device, wish.visible)))
       return gpu{device, std::move(ours)};
   return "other processes have taken " +
-         (all.size() == 1 ? "GPU " + name_of(all.front(), what.visible)
+         (all.size() == 1 ? "GPU " + name_of(all.front(), wish.visible)
                           : "all " + std::to_string(all.size()) + " GPUs") +
          "; " + advice;
 }

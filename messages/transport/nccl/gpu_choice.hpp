@@ -24,7 +24,7 @@ struct gpu_wish {
 gpu_wish wish_of_process(int devices, bool of_worker);
 
 /// Suitable devices, the best first; or a line that says why there is none.
-std::variant<std::vector<int>, std::string> suitable_gpus(const gpu_wish& what);
+std::variant<std::vector<int>, std::string> suitable_gpus(const gpu_wish& wish);
 
 /// A GPU that no other process of this user has taken.
 struct gpu {
@@ -34,6 +34,6 @@ struct gpu {
 
 /// Takes the first suitable GPU that is free; otherwise a line that says what
 /// to do.
-std::variant<gpu, std::string> take_gpu(const gpu_wish& what);
+std::variant<gpu, std::string> take_gpu(const gpu_wish& wish);
 
 } // namespace troupe::transport::nccl

@@ -146,17 +146,18 @@ void nccl_transfer::come(transfer_kind how, int peer,
   ask(std::move(what));
 }
 
-void nccl_transfer::ask(load what) {
-  auto bytes = what.tensor ? what.tensor.bytes().size() : what.target.size();
-  what.count = bytes / troupe::size_of(what.type);
+void nccl_transfer::ask(load request) {
+  auto bytes =
+    request.tensor ? request.tensor.bytes().size() : request.target.size();
+  request.count = bytes / troupe::size_of(request.type);
   {
     std::lock_guard guard{mutex_};
-    if (failure_.empty() && type_of(what.type) &&
+    if (failure_.empty() && type_of(request.type) &&
         bytes <= terms_.largest.bytes())
-      return loads_.push_back(std::move(what));
+      return loads_.push_back(std::move(request));
   }
-  if (what.done)
-    what.done(false);
+  if (request.done)
+    request.done(false);
 }
 
 // -- what becomes of it -------------------------------------------------------
@@ -198,45 +199,46 @@ void nccl_transfer::move_on(double now, endings& over) {
     over.emplace_back(std::move(one), false);
 }
 
-bool nccl_transfer::begin(load& what, double now) {
-  if (what.tensor) {
-    auto bytes = what.tensor.bytes();
+bool nccl_transfer::begin(load& request, double now) {
+  if (request.tensor) {
+    auto bytes = request.tensor.bytes();
     if (!copy(staging_, bytes.data(), bytes.size()))
       return false;
-  } else if (what.kind == transfer_kind::reduce && nothing_ == nullptr &&
+  } else if (request.kind == transfer_kind::reduce && nothing_ == nullptr &&
              !fill_with_nothing()) {
     return false;
   }
-  what.number =
-    comm_.submit({way_of(what)}, now + terms_.transfer, copies_->get());
-  last_ = what.number;
+  request.number =
+    comm_.submit({way_of(request)}, now + terms_.transfer, copies_->get());
+  last_ = request.number;
   return true;
 }
 
-transfer nccl_transfer::way_of(const load& what) const {
-  auto type = *type_of(what.type);
-  switch (what.kind) {
+transfer nccl_transfer::way_of(const load& request) const {
+  auto type = *type_of(request.type);
+  switch (request.kind) {
   case transfer_kind::send:
-    return send_to(what.peer, staging_, what.count, type);
+    return send_to(request.peer, staging_, request.count, type);
   case transfer_kind::receive:
-    return receive_from(what.peer, staging_, what.count, type);
+    return receive_from(request.peer, staging_, request.count, type);
   case transfer_kind::reduce:
-    return what.tensor
-             ? reduce_to(root, staging_, nullptr, what.count, type, what.scale)
-             : reduce_to(root, nothing_, staging_, what.count, type);
+    return request.tensor
+             ? reduce_to(root, staging_, nullptr, request.count, type,
+                         request.scale)
+             : reduce_to(root, nothing_, staging_, request.count, type);
   default:
-    return broadcast_from(root, staging_, what.count, type);
+    return broadcast_from(root, staging_, request.count, type);
   }
 }
 
 /// Whether it was done; nothing while it is under way.
-std::optional<bool> nccl_transfer::finish(load& what) {
-  if (what.number == 0 || comm_.look(what.number).what != progress::done)
+std::optional<bool> nccl_transfer::finish(load& request) {
+  if (request.number == 0 || comm_.look(request.number).what != progress::done)
     return std::nullopt;
-  if (what.tensor)
+  if (request.tensor)
     return true;
-  if (!std::exchange(what.landing, true) &&
-      !copy(what.target.data(), staging_, what.target.size()))
+  if (!std::exchange(request.landing, true) &&
+      !copy(request.target.data(), staging_, request.target.size()))
     return false;
   device_guard guard{*lib_, terms_.device};
   auto status = lib_->call().stream_query(copies_->get());

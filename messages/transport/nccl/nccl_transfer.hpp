@@ -118,13 +118,13 @@ private:
              transfer_done done);
   void come(transfer_kind how, int peer, std::span<std::byte> target,
             element_type type, transfer_done done);
-  void ask(load what);
+  void ask(load request);
   void move_on(double now, endings& over);
   bool device_is_done() const;
   void* take_memory();
-  bool begin(load& what, double now);
-  transfer way_of(const load& what) const;
-  std::optional<bool> finish(load& what);
+  bool begin(load& request, double now);
+  transfer way_of(const load& request) const;
+  std::optional<bool> finish(load& request);
   bool fill_with_nothing();
   bool copy(void* to, const void* from, size_t bytes);
   void fail(const std::string& why, double now);

@@ -12,7 +12,7 @@ orders rendezvous::assemble(const std::vector<attendee>& who, double now) {
   orders out;
   present_ = {who.begin(), who.end()};
   // Nothing is kept about members that left: they return with a new
-  // incarnation.
+  // life.
   std::erase_if(left_out_, [&](auto& x) { return !present_.contains(x); });
   std::erase_if(strikes_, [&](auto& x) { return !present_.contains(x.first); });
   auto before = members_;

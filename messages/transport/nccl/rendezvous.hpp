@@ -47,7 +47,7 @@ using id_bytes = std::array<std::byte, 128>;
 /// A worker that offers NCCL.
 struct attendee {
   worker_id worker;
-  incarnation life;
+  life_number life;
 
   auto operator<=>(const attendee&) const = default;
 };

@@ -89,7 +89,7 @@ size_t checked_size(const descriptor& file, uint64_t most_bytes) {
 /// Outlives the memory while a block is in use.
 class shared_memory::regions : public std::enable_shared_from_this<regions> {
 public:
-  memory_block take(size_t bytes) {
+  memory_block take_block(size_t bytes) {
     auto made = std::make_shared<shared_region>();
     made->file = make_file(region_size(bytes));
     made->memory = mapping{made->file.get(), region_size(bytes), true};
@@ -213,8 +213,8 @@ std::optional<std::string> shared_memory::trouble(uint64_t bytes) try {
   return err.what();
 }
 
-memory_block shared_memory::take(size_t bytes) try {
-  return regions_->take(bytes);
+memory_block shared_memory::take_block(size_t bytes) try {
+  return regions_->take_block(bytes);
 } catch (const path_error&) {
   throw std::bad_alloc{};
 }
@@ -257,10 +257,10 @@ public:
     // nop
   }
 
-  memory_block take(size_t bytes) override try {
-    return regions_->take(bytes);
+  memory_block take_block(size_t bytes) override try {
+    return regions_->take_block(bytes);
   } catch (const std::bad_alloc&) {
-    return heap_memory()->take(bytes);
+    return heap_memory()->take_block(bytes);
   }
 
   bool reusable(const std::byte* block) const override {

@@ -57,7 +57,7 @@ public:
   static std::optional<std::string> trouble(uint64_t bytes);
 
   /// Makes one region for each block. Throws std::bad_alloc.
-  memory_block take(size_t bytes) override;
+  memory_block take_block(size_t bytes) override;
 
   bool reusable(const std::byte* block) const override;
 

@@ -33,10 +33,10 @@ payload shm_carrier::at_home(frame_kind kind, const payload& tensor) {
   auto bytes = tensor.bytes();
   if (memory_->find(bytes.data(), bytes.size()))
     return tensor;
-  auto memory = has_activations(kind) ? activations_.take()
+  auto memory = has_activations(kind) ? activations_.take_block()
                 : bytes.size() > terms_.expected.bytes()
-                  ? memory_->take(bytes.size())
-                  : copies_.take();
+                  ? memory_->take_block(bytes.size())
+                  : copies_.take_block();
   auto* data = memory.get();
   std::memcpy(data, bytes.data(), bytes.size());
   return {tensor.shape(), std::move(memory), data};

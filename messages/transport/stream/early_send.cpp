@@ -35,10 +35,10 @@ auto pieces_out::ready(uint64_t from) -> std::optional<piece> {
                payload{shape, whole.owner(), whole.bytes().data() + from}};
 }
 
-void pieces_out::sent(const piece& what) {
+void pieces_out::sent(const piece& part) {
   std::lock_guard guard{mutex_};
-  if (current_ && what.number == number_)
-    current_->left = what.offset;
+  if (current_ && part.number == number_)
+    current_->left = part.offset;
 }
 
 void pieces_out::computed(double seconds, double on_the_way) {
@@ -53,7 +53,7 @@ bool pieces_out::on() const {
   return on_;
 }
 
-std::optional<uint64_t> pieces_out::take(const payload& tensor) {
+std::optional<uint64_t> pieces_out::take_number(const payload& tensor) {
   std::optional<current> gone; // Let go after the lock.
   std::lock_guard guard{mutex_};
   gone = std::exchange(current_, std::nullopt);
@@ -95,7 +95,7 @@ void pieces_in::look_at(std::optional<bool> finite) {
     finite_ = finite ? std::optional{*finite_ && *finite} : std::nullopt;
 }
 
-payload pieces_in::take(uint64_t number) {
+payload pieces_in::take_payload(uint64_t number) {
   if (!memory_ || number != number_ || left_ > 0)
     throw path_error{"a tensor that should have come ahead has not"};
   auto* data = memory_.get();

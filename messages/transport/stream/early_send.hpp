@@ -37,7 +37,7 @@ public:
   std::optional<piece> ready(uint64_t from);
 
   /// The piece that `ready` returned has been handed to the socket.
-  void sent(const piece& what);
+  void sent(const piece& part);
 
   /// Computing a tensor took `seconds`; `on_the_way` counts the seconds since
   /// the start in which bytes were being sent. Under the rule `automatic` the
@@ -50,7 +50,7 @@ public:
 
   /// This tensor is pushed: returns its number if all of it was sent early. Any
   /// tensor partly sent is forgotten.
-  std::optional<uint64_t> take(const payload& tensor);
+  std::optional<uint64_t> take_number(const payload& tensor);
 
 private:
   /// The tensor that is being sent early.
@@ -93,7 +93,7 @@ public:
   void look_at(std::optional<bool> finite);
 
   /// The tensor of this number, which must be complete.
-  payload take(uint64_t number);
+  payload take_payload(uint64_t number);
 
 private:
   payload_shape shape_;

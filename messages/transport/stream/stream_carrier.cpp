@@ -24,7 +24,7 @@ stream_carrier::stream_carrier(frame_line& line, const path_terms& terms)
 outgoing_tensor stream_carrier::place(frame_head& head, const payload& tensor) {
   outgoing_tensor out;
   auto weights = !has_activations(head.kind);
-  if (auto number = weights ? leaving_.take(tensor) : std::nullopt) {
+  if (auto number = weights ? leaving_.take_number(tensor) : std::nullopt) {
     head.carried = carriage::ahead;
     head.region = *number;
     return out;
@@ -61,7 +61,7 @@ void stream_carrier::computed(double seconds) {
 memory_block stream_carrier::take_memory(payload_pool& pool) {
   if (pool.stats().in_use >= terms_.most_tensors)
     throw path_error{"too many tensors at a time"};
-  return pool.take();
+  return pool.take_block();
 }
 
 incoming_tensor stream_carrier::expect(const frame_head& head,
@@ -74,7 +74,7 @@ incoming_tensor stream_carrier::expect(const frame_head& head,
     return out;
   }
   if (head.carried == carriage::ahead) {
-    out.tensor = coming_.take(head.region);
+    out.tensor = coming_.take_payload(head.region);
     return out;
   }
   auto bytes = static_cast<size_t>(head.shape.bytes());

@@ -22,16 +22,16 @@ uint64_t get(const std::byte*& from, int bytes) {
 }
 
 uint8_t number_up_to(uint64_t x, uint64_t low, uint64_t high,
-                     const char* what) {
+                     const char* name) {
   if (x < low || x > high)
-    throw path_error{std::string{"a frame with an unknown "} + what};
+    throw path_error{std::string{"a frame with an unknown "} + name};
   return static_cast<uint8_t>(x);
 }
 
-uint32_t at_most(uint64_t x, uint32_t limit, const char* what) {
+uint32_t at_most(uint64_t x, uint32_t limit, const char* name) {
   if (x > limit)
     throw path_error{std::string{"a frame with "} + std::to_string(x) + " " +
-                     what + ", more than the " + std::to_string(limit) +
+                     name + ", more than the " + std::to_string(limit) +
                      " allowed"};
   return static_cast<uint32_t>(x);
 }

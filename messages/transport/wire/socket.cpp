@@ -12,8 +12,8 @@
 
 namespace troupe::transport {
 
-path_error system_error(const std::string& what) {
-  return path_error{what + ": " + std::strerror(errno)};
+path_error system_error(const std::string& action) {
+  return path_error{action + ": " + std::strerror(errno)};
 }
 
 void drop_front(std::span<iovec>& parts, size_t bytes) {
@@ -30,9 +30,9 @@ void drop_front(std::span<iovec>& parts, size_t bytes) {
 
 namespace {
 
-void set(int fd, int level, int what, int value) {
+void set(int fd, int level, int option, int value) {
   // Has no effect on a socket without this option.
-  setsockopt(fd, level, what, &value, sizeof value);
+  setsockopt(fd, level, option, &value, sizeof value);
 }
 
 /// s that a TCP connection may be idle before it is asked whether the other end

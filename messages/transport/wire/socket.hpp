@@ -22,7 +22,7 @@ public:
 };
 
 /// "WHAT: No such file or directory", from errno.
-path_error system_error(const std::string& what);
+path_error system_error(const std::string& action);
 
 using config::descriptor;
 

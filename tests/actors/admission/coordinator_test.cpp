@@ -25,7 +25,7 @@ struct office {
     if (assignment)
       parts.rules.max_ranks = workers;
     parts.liveness_timeout = 8;
-    parts.server = incarnation{7};
+    parts.server = life_number{7};
     parts.lead = lead.handle;
     parts.supervisor = supervisor.handle;
     coordinator =
@@ -65,8 +65,8 @@ TEST_CASE("ranks are given in the order of joining") {
   for (uint32_t i = 0; i < 3; ++i) {
     auto seat = seat_of(it.enter(it.new_worker()));
     CHECK(seat.worker == worker_id{i});
-    CHECK(seat.life == incarnation{1});
-    CHECK(seat.server == incarnation{7});
+    CHECK(seat.life == life_number{1});
+    CHECK(seat.server == life_number{7});
   }
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("with files of their own ranks belong to data") {
   CHECK(text_of(*other->error) ==
         "rank 0 trains on 10 samples of its own, and this worker has 11 "
         "samples: give it the --data-dir of that rank");
-  CHECK(seat_of(it.enter(it.new_worker(), with(10, 1))).life == incarnation{2});
+  CHECK(seat_of(it.enter(it.new_worker(), with(10, 1))).life == life_number{2});
 }
 
 TEST_CASE("a worker whose link alone broke gets a new life for its old one") {
@@ -104,10 +104,10 @@ TEST_CASE("a worker whose link alone broke gets a new life for its old one") {
   it.enter(it.new_worker());
   auto again = seat_of(it.enter(who, rank(1)));
   CHECK(again.worker == w1);
-  CHECK(again.life == incarnation{2});
+  CHECK(again.life == life_number{2});
   REQUIRE(it.lead->left.size() == 1);
   CHECK(it.lead->left[0].worker == w1);
-  CHECK(it.lead->left[0].life == incarnation{1});
+  CHECK(it.lead->left[0].life == life_number{1});
   it.actors.kill(who.handle);
   CHECK(it.lead->left.size() == 2);
 }
@@ -116,7 +116,7 @@ TEST_CASE("an evaluator that comes again is counted once") {
   office it{1};
   auto who = make_evaluator_stand_in(it.actors);
   for (int i = 0; i < 2; ++i)
-    it.actors.ask<incarnation>(it.coordinator, register_atom_v, who.handle);
+    it.actors.ask<life_number>(it.coordinator, register_atom_v, who.handle);
   it.actors.run();
   CHECK((it.lead->evaluators == std::vector<uint32_t>{1}));
 }
@@ -188,7 +188,7 @@ TEST_CASE("without a worker, training starts when the first one comes") {
   CHECK(it.lead->joined.size() == 1);
 }
 
-TEST_CASE("a worker that dies leaves, and comes back as a new incarnation") {
+TEST_CASE("a worker that dies leaves, and comes back in a new life") {
   office it{2};
   auto first = it.new_worker();
   it.enter(first);
@@ -196,11 +196,11 @@ TEST_CASE("a worker that dies leaves, and comes back as a new incarnation") {
   it.actors.kill(first.handle);
   REQUIRE(it.lead->left.size() == 1);
   CHECK(it.lead->left[0].worker == w0);
-  CHECK(it.lead->left[0].life == incarnation{1});
+  CHECK(it.lead->left[0].life == life_number{1});
   CHECK(it.lead->left[0].reason == "connection lost");
   auto seat = seat_of(it.enter(it.new_worker(), rank(0)));
   CHECK(seat.worker == w0);
-  CHECK(seat.life == incarnation{2});
+  CHECK(seat.life == life_number{2});
 }
 
 TEST_CASE("a worker that is silent leaves; one that answers stays") {
@@ -242,7 +242,7 @@ TEST_CASE("a worker that is expelled is told why") {
   office it{1};
   auto bad = it.new_worker();
   auto seat = seat_of(it.enter(bad));
-  it.actors.tell(it.coordinator, leave_atom_v, seat.worker, incarnation{9},
+  it.actors.tell(it.coordinator, leave_atom_v, seat.worker, life_number{9},
                  std::string{"another life"});
   CHECK(it.lead->left.empty());
   it.actors.tell(it.coordinator, leave_atom_v, seat.worker, seat.life,
@@ -259,9 +259,9 @@ TEST_CASE("evaluators are counted") {
   auto second = make_evaluator_stand_in(it.actors);
   for (const auto& who : {first, second}) {
     auto life =
-      it.actors.ask<incarnation>(it.coordinator, register_atom_v, who.handle);
+      it.actors.ask<life_number>(it.coordinator, register_atom_v, who.handle);
     it.actors.run();
-    CHECK(life->get<incarnation>() == incarnation{7});
+    CHECK(life->get<life_number>() == life_number{7});
   }
   it.actors.kill(first.handle);
   REQUIRE(it.lead->evaluators.size() == 3);
@@ -276,7 +276,7 @@ TEST_CASE("at the end workers are told to stop, then evaluators, then the "
   auto worker = it.new_worker();
   auto evaluator = make_evaluator_stand_in(it.actors);
   it.enter(worker);
-  it.actors.ask<incarnation>(it.coordinator, register_atom_v, evaluator.handle);
+  it.actors.ask<life_number>(it.coordinator, register_atom_v, evaluator.handle);
   it.actors.run();
   it.actors.tell(it.coordinator, ending_atom_v);
   CHECK(worker->stopped.size() == 1);
@@ -304,7 +304,7 @@ TEST_CASE("nobody is told that the run is over when only a life has failed") {
   auto worker = it.new_worker();
   auto evaluator = make_evaluator_stand_in(it.actors);
   it.enter(worker);
-  it.actors.ask<incarnation>(it.coordinator, register_atom_v, evaluator.handle);
+  it.actors.ask<life_number>(it.coordinator, register_atom_v, evaluator.handle);
   it.lead->holds = true;
   auto late = it.enter(it.new_worker());
   it.lead->enlistments.back().promise.deliver(life_is_over());
@@ -423,7 +423,7 @@ TEST_CASE("what the run ends with waits for who asks, and with them") {
   it.actors.tell(it.coordinator, ending_atom_v);
   SECTION("until it is known") {
     CHECK(early->open());
-    std::vector<push_id> applied{{w0, incarnation{1}, sequence{4}}};
+    std::vector<push_id> applied{{w0, life_number{1}, sequence{4}}};
     it.actors.tell(it.coordinator, ended_atom_v, version{8}, applied,
                    payload{});
     CHECK(std::get<version>(*early->values) == version{8});
@@ -457,7 +457,7 @@ TEST_CASE("a worker that does not compute for now has no place") {
   SECTION("until it registers again") {
     auto again = seat_of(it.enter(who));
     CHECK(again.worker == w0);
-    CHECK(again.life == incarnation{2});
+    CHECK(again.life == life_number{2});
     it.actors.tell(it.coordinator, ending_atom_v);
     CHECK(who->stopped.size() == 1);
   }

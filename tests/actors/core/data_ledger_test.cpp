@@ -79,7 +79,7 @@ public:
     else if (out_[who].size() < 2)
       out_[who].push_back(ledger_.grant(who).value());
     else
-      settle(who);
+      settle_lease(who);
     if (ledger_.settled() != settled_)
       FAIL("settled " << ledger_.settled() << " instead of " << settled_);
   }
@@ -134,7 +134,7 @@ private:
     return parted_ ? (x.part + x.position * workers_) % samples_ : x.position;
   }
 
-  lease take(worker_id who) {
+  lease take_lease(worker_id who) {
     auto& its = out_[who];
     auto at = its.begin() + static_cast<ptrdiff_t>(below(its.size()));
     auto result = *at;
@@ -142,8 +142,8 @@ private:
     return result;
   }
 
-  void settle(worker_id who) {
-    auto x = take(who);
+  void settle_lease(worker_id who) {
+    auto x = take_lease(who);
     if ((parted_ && x.part != who.value) || !ledger_.settle(x.id))
       FAIL("worker " << who.value << " cannot settle " << part_text(x));
     for (auto p = x.first; p < x.first + x.count; ++p)
@@ -154,7 +154,7 @@ private:
 
   void give_back(worker_id who) {
     if (!out_[who].empty())
-      REQUIRE(ledger_.give_back(take(who).id));
+      REQUIRE(ledger_.give_back(take_lease(who).id));
   }
 
   void move(worker_id who) {

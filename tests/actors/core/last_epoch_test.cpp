@@ -190,7 +190,7 @@ TEST_CASE("a rank with data of its own goes on while others are not done") {
     policies::make_policy(policies::read_spec("async", 2)),
     cores::data_ledger{2, 10}, cores::stop_rule{epochs(1)}, version{0}};
   for (auto who : ranks(2)) {
-    uut.enlist(who, incarnation{1}, {10, 7});
+    uut.enlist(who, life_number{1}, {10, 7});
     uut.pull(who, lease_id{0});
   }
   for (const auto& released : uut.join(ranks(2)).release) {

@@ -17,14 +17,14 @@ namespace {
 /// One worker in the cluster, that asked for so many leases of ten samples.
 struct alone {
   explicit alone(uint32_t ahead) {
-    uut.enlist(w0, incarnation{1}, {}, ahead);
+    uut.enlist(w0, life_number{1}, {}, ahead);
     uut.pull(w0, lease_id{0});
     leases = uut.join({&w0, 1}).release.at(0).leases;
   }
 
   cores::push_facts push_of(size_t first, size_t count) {
     cores::push_facts out{
-      {w0, incarnation{1}, sequence{++pushes}}, uut.current(), {}};
+      {w0, life_number{1}, sequence{++pushes}}, uut.current(), {}};
     for (size_t i = first; i < first + count; ++i)
       out.from.push_back(leases.at(i).id);
     REQUIRE(uut.admit(out.id) == cores::freshness::fresh);
@@ -55,8 +55,8 @@ TEST_CASE("leases are dealt in rounds, whoever asks for more") {
   cores::step_scheduler uut{policies::make_policy(sync_of(2)),
                             cores::lease_ledger{60, 10}, cores::stop_rule{{}},
                             version{0}};
-  uut.enlist(w0, incarnation{1}, {}, 3);
-  uut.enlist(w1, incarnation{1}, {}, 1);
+  uut.enlist(w0, life_number{1}, {}, 3);
+  uut.enlist(w1, life_number{1}, {}, 1);
   uut.pull(w0, lease_id{0});
   uut.pull(w1, lease_id{0});
   auto out = uut.join(std::vector{w0, w1}).release;

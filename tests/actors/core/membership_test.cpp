@@ -22,8 +22,8 @@ constexpr worker_id rank(uint32_t x) {
   return worker_id{x};
 }
 
-constexpr incarnation life(uint32_t x) {
-  return incarnation{x};
+constexpr life_number life(uint32_t x) {
+  return life_number{x};
 }
 
 constexpr membership_rules four{4, 60, 8};
@@ -48,7 +48,7 @@ TEST_CASE("a late joiner gets the next rank when all are live") {
   CHECK(seat_text(cluster.admit({}, 0)) == "1.2 #7");
 }
 
-TEST_CASE("a rank that comes back has a higher incarnation than ever") {
+TEST_CASE("a rank that comes back has a higher life number than ever") {
   membership cluster{four, 0};
   cluster.admit(rank(1), 0);
   CHECK(cluster.leave(rank(1), life(1)));
@@ -62,7 +62,7 @@ TEST_CASE("a rank that comes back has a higher incarnation than ever") {
   }
 }
 
-TEST_CASE("an older incarnation's departure is ignored") {
+TEST_CASE("an older life's departure is ignored") {
   membership cluster{four, 0};
   cluster.admit({}, 0);
   cluster.leave(rank(0), life(1));
@@ -156,8 +156,8 @@ TEST_CASE("in any history seats are unique and lives only rise") {
     INFO("seed " << seed);
     std::mt19937_64 random{seed};
     membership cluster{{4, 60, 16}, 0};
-    std::map<worker_id, incarnation> live;
-    std::map<worker_id, incarnation> highest;
+    std::map<worker_id, life_number> live;
+    std::map<worker_id, life_number> highest;
     uint64_t changes = 0;
     for (int i = 0; i < 300; ++i) {
       worker_id who{static_cast<uint32_t>(random() % 18)};
@@ -175,7 +175,7 @@ TEST_CASE("in any history seats are unique and lives only rise") {
           REQUIRE(live.contains(*wanted));
         }
       } else {
-        incarnation x{static_cast<uint32_t>(1 + random() % 3)};
+        life_number x{static_cast<uint32_t>(1 + random() % 3)};
         auto present = live.contains(who) && live[who] == x;
         REQUIRE(cluster.leave(who, x) == present);
         if (present) {

@@ -18,9 +18,9 @@ struct town {
   std::string come(uint64_t samples, uint64_t digest,
                    std::optional<uint32_t> wish = {}) {
     auto rank = wish ? std::optional{worker_id{*wish}} : std::nullopt;
-    auto found = ranks.settle(rank, {samples, digest}, [this](worker_id who) {
-      return live.contains(who);
-    });
+    auto found =
+      ranks.assign_part(rank, {samples, digest},
+                        [this](worker_id who) { return live.contains(who); });
     if (auto* no = std::get_if<no_part>(&found))
       return (no->for_good ? "never: " : "later: ") + no->line;
     live.insert(std::get<worker_id>(found));

@@ -14,12 +14,12 @@ namespace {
 constexpr worker_id w{3};
 
 push_id push(uint64_t number, uint32_t life = 1) {
-  return {w, incarnation{life}, sequence{number}};
+  return {w, life_number{life}, sequence{number}};
 }
 
 push_window window_of(uint32_t in_flight) {
   push_window result{in_flight};
-  result.set_incarnation(w, incarnation{1});
+  result.set_life(w, life_number{1});
   return result;
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("only the life that is in the cluster may push") {
   window.forget(w);
   CHECK(!window.done(push(1)));
   CHECK(window.admit(push(2)) == freshness::stale_incarnation);
-  window.set_incarnation(w, incarnation{2});
+  window.set_life(w, life_number{2});
   CHECK(window.admit(push(2)) == freshness::stale_incarnation);
   CHECK(window.admit(push(1, 2)) == freshness::fresh);
 }

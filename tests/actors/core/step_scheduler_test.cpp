@@ -243,13 +243,13 @@ TEST_CASE("a policy weighs the gradients of a step, and drops one with 0") {
       cores::lease_ledger{40, 10}, cores::stop_rule{{}}, version{0}};
     std::vector<lease> work;
     for (auto who : ranks(2)) {
-      uut.enlist(who, incarnation{1});
+      uut.enlist(who, life_number{1});
       uut.pull(who, lease_id{0});
     }
     for (const auto& released : uut.join(ranks(2)).release)
       work.push_back(released.leases.front());
     auto push = [&](uint32_t who) {
-      push_id id{worker_id{who}, incarnation{1}, sequence{1}};
+      push_id id{worker_id{who}, life_number{1}, sequence{1}};
       REQUIRE(uut.admit(id) == cores::freshness::fresh);
       return uut.push({id, version{0}, {work.at(who).id}});
     };
@@ -283,7 +283,7 @@ TEST_CASE("a worker goes on while the policy holds its gradient") {
     std::make_unique<paired_policy>(paired_spec(1), true),
     cores::lease_ledger{60, 10}, cores::stop_rule{{}}, version{0}};
   worker_id who{0};
-  uut.enlist(who, incarnation{1});
+  uut.enlist(who, life_number{1});
   uut.pull(who, lease_id{0});
   auto released = uut.join({&who, 1}).release;
   std::vector<lease> work;
@@ -292,7 +292,7 @@ TEST_CASE("a worker goes on while the policy holds its gradient") {
     REQUIRE(released.size() == 1);
     work.insert(work.end(), released.front().leases.begin(),
                 released.front().leases.end());
-    push_id id{who, incarnation{1}, sequence{number}};
+    push_id id{who, life_number{1}, sequence{number}};
     REQUIRE(uut.admit(id) == cores::freshness::fresh);
     auto decided = uut.push({id, version{steps}, {work.at(number - 1).id}});
     CHECK(decided.updates.size() == (number % 2 == 0 ? 1u : 0u));

@@ -10,15 +10,15 @@ namespace {
 
 constexpr worker_id late_worker{2};
 
-event at(uint64_t newest, input what) {
+event at(uint64_t newest, input cause) {
   event out;
-  out.what = std::move(what);
+  out.what = std::move(cause);
   out.newest = version{newest};
   return out;
 }
 
 event begin(uint64_t newest) {
-  return at(newest, inputs::started{incarnation{1}});
+  return at(newest, inputs::started{life_number{1}});
 }
 
 /// A gradient of so many bytes at the lead, and who is answered for it.

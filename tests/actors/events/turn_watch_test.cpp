@@ -22,7 +22,7 @@ public:
   explicit played_watch(std::optional<double> limit = std::nullopt)
     : watch_(limit) {
     for (auto who : {one_worker, other_worker})
-      tell(0, inputs::enlisted{who, incarnation{1}, "stream"});
+      tell(0, inputs::enlisted{who, life_number{1}, "stream"});
     release(0, {one_worker, other_worker});
   }
 
@@ -63,10 +63,10 @@ public:
 
   void sleep_until(double now) { now_ = now; }
 
-  void tell(double now, input what, cores::orders decided = {}) {
+  void tell(double now, input cause, cores::orders decided = {}) {
     event out;
     out.time = instant(now);
-    out.what = std::move(what);
+    out.what = std::move(cause);
     out.decided = std::move(decided);
     watch_.on_event(out);
   }
@@ -176,7 +176,7 @@ TEST_CASE("who computes nothing does not hang") {
   play.make_turns(10);
   play.push(11, one_worker);
   SECTION("it left") {
-    play.tell(12, inputs::left{other_worker, incarnation{1}, "it ended"});
+    play.tell(12, inputs::left{other_worker, life_number{1}, "it ended"});
   }
   SECTION("it asked anew and waits for its answer") {
     pull_header header;

@@ -48,7 +48,7 @@ struct server_under_attack : server_fixture {
   push_header next_header(dice& random) {
     push_header out;
     sent = sent.next();
-    out.id = {hostile, incarnation{1}, sent};
+    out.id = {hostile, life_number{1}, sent};
     out.server = life;
     out.from = leases[random() % leases.size()].id;
     out.samples = settings.training.batch_size;
@@ -65,7 +65,7 @@ struct server_under_attack : server_fixture {
     if (one_in(random, 6))
       out.computed_on = version{odd_number(random, 1)};
     if (one_in(random, 6))
-      out.server = incarnation{static_cast<uint32_t>(random() % 3)};
+      out.server = life_number{static_cast<uint32_t>(random() % 3)};
     return out;
   }
 
@@ -128,7 +128,7 @@ caf::byte_buffer header_of(server_under_attack& on, dice& random,
                            frame_kind kind) {
   caf::byte_buffer out;
   if (kind == frame_kind::pull)
-    out = write_header(pull_header{hostile, incarnation{1}, on.life,
+    out = write_header(pull_header{hostile, life_number{1}, on.life,
                                    lease_id{odd_number(random, 2)},
                                    on.sent = on.sent.next()});
   else if (kind == frame_kind::watch)
@@ -194,8 +194,8 @@ parcel any_frame(server_under_attack& on, dice& random, bool shares_memory) {
 /// enough.
 class raw_sender {
 public:
-  raw_sender(transport::socket line, std::vector<parcel> what)
-    : line_(std::move(line)), what_(std::move(what)), writes_([this] {
+  raw_sender(transport::socket line, std::vector<parcel> parcels)
+    : line_(std::move(line)), what_(std::move(parcels)), writes_([this] {
         try {
           for (auto& one : what_) {
             iovec all[] = {{one.bytes.data(), one.bytes.size()}};

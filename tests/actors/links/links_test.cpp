@@ -29,7 +29,7 @@ constexpr payload_shape shape{element_type::float32, size};
 
 push_header numbered(uint64_t number) {
   push_header out;
-  out.id = {worker_id{1}, incarnation{1}, sequence{number}};
+  out.id = {worker_id{1}, life_number{1}, sequence{number}};
   out.samples = number;
   out.loss = 5e-324;
   return out;
@@ -63,8 +63,8 @@ chunk_end_actor::behavior_type listen(chunk_end_actor::pointer self,
       self->send(to, x, caf::actor_cast<caf::strong_actor_ptr>(front));
     },
     [=](frame_atom x, uint8_t kind, transfer_id id,
-        const caf::byte_buffer& header, const payload_shape& what) {
-      self->send(to, x, kind, id, header, what);
+        const caf::byte_buffer& header, const payload_shape& shape) {
+      self->send(to, x, kind, id, header, shape);
     },
     [=](chunk_atom x, const chunk& piece) {
       seen->sizes.push_back(piece.size);
@@ -137,7 +137,7 @@ struct line {
   weights_answer pull() {
     auto out = actors.ask<release_header, payload>(
       link, pull_atom_v,
-      pull_header{worker_id{1}, incarnation{2}, incarnation{3}, lease_id{4}});
+      pull_header{worker_id{1}, life_number{2}, life_number{3}, lease_id{4}});
     actors.run();
     return out;
   }
@@ -150,11 +150,11 @@ struct line {
   }
 
   /// As the peer would announce a gradient.
-  void announce(uint64_t number, payload_shape what = shape) {
+  void announce(uint64_t number, payload_shape expected = shape) {
     actors.tell(seen->far, frame_atom_v,
                 static_cast<uint8_t>(transport::frame_kind::push),
                 transfer_id{number}, transport::write_header(numbered(number)),
-                what);
+                expected);
   }
 
   payload_shape expected;
@@ -184,7 +184,7 @@ chunk_end_actor make_deaf_peer(actor_fixture& actors, const notes_ptr& seen) {
 }
 
 const release_header release{
-  version{8}, incarnation{3}, {{lease_id{1}, 2, 3, 4}}};
+  version{8}, life_number{3}, {{lease_id{1}, 2, 3, 4}}};
 
 } // namespace
 
@@ -213,7 +213,7 @@ TEST_CASE("parts of weights in memory of this host are not copied") {
   actor_fixture actors;
   transport::shared_memory memory;
   auto part = [&](uint64_t count) {
-    auto block = memory.take(count * 4);
+    auto block = memory.take_block(count * 4);
     auto* data = block.get();
     return payload{{element_type::float32, count}, std::move(block), data};
   };
@@ -305,7 +305,7 @@ TEST_CASE("a pull and a watch are answered with weights") {
   auto pull = it.pull();
   auto watch = it.watch();
   REQUIRE(it.server->pulls.size() == 1);
-  CHECK(it.server->pulls[0].header.life == incarnation{2});
+  CHECK(it.server->pulls[0].header.life == life_number{2});
   CHECK(it.server->pulls[0].header.abandoned == lease_id{4});
   CHECK(it.server->watched.at(0) == version{3});
   auto weights = random_payload(size, 2);
@@ -331,7 +331,7 @@ TEST_CASE("many requests at once do not mix") {
     CHECK(same_bytes(push.gradient, random_payload(size, push.header.samples)));
   for (auto& push : it.server->pushes)
     push.promise.deliver(
-      release_header{version{push.header.samples}, incarnation{3}, {}},
+      release_header{version{push.header.samples}, life_number{3}, {}},
       random_payload(size, 100 + push.header.samples));
   it.actors.run();
   for (uint64_t i = 0; i < 6; ++i) {

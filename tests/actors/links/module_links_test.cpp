@@ -25,7 +25,7 @@ struct kept_frames final : frame_channel {
     // nop
   }
 
-  void send(frame what) override { sent.push_back(std::move(what)); }
+  void send(frame message) override { sent.push_back(std::move(message)); }
 
   void close(const std::string&) override {
     // nop
@@ -127,8 +127,8 @@ TEST_CASE("a peer reads the weights of its context, and its gradient when that "
           "is complete") {
   far_side on;
   on.open_context();
-  auto read = [&on](uint64_t id, const context_part& what) {
-    on.say(frame_kind::read, id, what);
+  auto read = [&on](uint64_t id, const context_part& place) {
+    on.say(frame_kind::read, id, place);
     return on.channel->sent.back();
   };
   auto weights = read(3, {lease_id{1}, 0, false, 10, 20});

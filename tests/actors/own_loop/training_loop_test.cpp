@@ -176,9 +176,9 @@ struct loop_site {
   }
 
   /// The answer to a task: a report, or what went wrong.
-  gradient_report compute(const compute_task& what) {
+  gradient_report compute(const compute_task& task) {
     gradient_report out;
-    self->request(loop, patience, compute_atom_v, what)
+    self->request(loop, patience, compute_atom_v, task)
       .receive([&](const gradient_report& report) { out = report; },
                [&](const caf::error& why) { trouble = text_of(why); });
     return out;
@@ -195,8 +195,8 @@ struct loop_site {
     return to_tensor(pushes->gradient);
   }
 
-  at::Tensor expected(const compute_task& what) {
-    return gradient_of(parts.settings.training, flat, what);
+  at::Tensor expected(const compute_task& task) {
+    return gradient_of(parts.settings.training, flat, task);
   }
 
   bool ready = (init_messages(), true);

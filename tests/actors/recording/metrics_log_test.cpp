@@ -23,7 +23,7 @@ using mode = metrics_log::mode;
 
 namespace {
 
-constexpr auto life = incarnation{2};
+constexpr auto life = life_number{2};
 
 const std::string expected_lines =
   R"lines({"kind":"started","step":0,"time":0.0,"run_id":"r1","network":"lenet","dataset":"digits","policy":"ssp(s=3)","workers":4,"shards":1,"seed":7}

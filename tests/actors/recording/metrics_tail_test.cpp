@@ -40,7 +40,7 @@ TEST_CASE("a life that makes no update loses none of those before it") {
   auto path = folder / "metrics.jsonl";
   metrics_log log{path, metrics_log::mode::fresh};
   log.update({22, 0, 0, 0, 0, {}});
-  log.resumed(20, 0, incarnation{2}, 2, {});
+  log.resumed(20, 0, life_number{2}, 2, {});
   CHECK(last_step(path) == 20);
   log.update({21, 0, 0, 0, 0, {}});
   CHECK(last_step(path) == 21);

@@ -59,8 +59,8 @@ caf::behavior counter(caf::event_based_actor* self, int32_t expected,
 }
 
 template <class T>
-T result_of(std::promise<T>& what) {
-  auto there = what.get_future();
+T result_of(std::promise<T>& promise) {
+  auto there = promise.get_future();
   REQUIRE(there.wait_for(long_enough) == std::future_status::ready);
   return there.get();
 }

@@ -23,7 +23,7 @@ void play_at_random(server_fixture& on, std::mt19937_64& random) {
   auto dice = random() % 100;
   if (found == on.players.end() || dice < 5) {
     auto life =
-      found == on.players.end() ? incarnation{1} : found->second.life.next();
+      found == on.players.end() ? life_number{1} : found->second.life.next();
     if (found != on.players.end())
       on.leave(who);
     on.enlist(who, life);
@@ -37,17 +37,17 @@ void play_at_random(server_fixture& on, std::mt19937_64& random) {
 }
 
 /// Without the fields that depend on the clock.
-std::string manifest_text(proto::Manifest what) {
-  what.clear_files();
-  what.clear_optimizer();
-  auto* counters = what.mutable_counters();
+std::string manifest_text(proto::Manifest manifest) {
+  manifest.clear_files();
+  manifest.clear_optimizer();
+  auto* counters = manifest.mutable_counters();
   for (const auto* name :
        {"elapsed_seconds", "wall_seconds", "virtual_seconds"}) {
     const auto* field = counters->GetDescriptor()->FindFieldByName(name);
     if (field != nullptr)
       counters->GetReflection()->ClearField(counters, field);
   }
-  return what.DebugString();
+  return manifest.DebugString();
 }
 
 } // namespace

@@ -408,7 +408,7 @@ struct two_peers : server_fixture {
   }
 
   void come(uint32_t rank) {
-    enlist(worker_id{rank}, incarnation{1});
+    enlist(worker_id{rank}, life_number{1});
     actors.tell(lead, join_atom_v, std::vector{worker_id{rank}});
   }
 };

@@ -129,7 +129,7 @@ TEST_CASE(
     play.settings.cluster.workers = 2;
     play.open_empty();
     for (auto who : {w0, w1}) {
-      play.enlist(who, incarnation{1});
+      play.enlist(who, life_number{1});
       play.players[who].asks = play.pull(who);
     }
     play.actors.tell(play.lead, join_atom_v, std::vector{w0, w1});

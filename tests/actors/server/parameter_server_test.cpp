@@ -37,10 +37,10 @@ TEST_CASE("the first pull is answered when the cluster is complete") {
   server_fixture play;
   play.settings.cluster.workers = 2;
   play.open_empty();
-  play.enlist(w0, incarnation{1});
+  play.enlist(w0, life_number{1});
   auto first = play.pull(w0);
   CHECK(first->open());
-  play.enlist(w1, incarnation{1});
+  play.enlist(w1, life_number{1});
   play.actors.tell(play.lead, join_atom_v, std::vector{w0, w1});
   CHECK(version_of(first) == version{0});
   CHECK(first->get<release_header>().leases.size() == 2);
@@ -186,7 +186,7 @@ TEST_CASE("who sends nothing but bad gradients is expelled") {
   }
   REQUIRE(play.coordinator->left.size() == 1);
   CHECK(play.coordinator->left[0].worker == w1);
-  CHECK(play.coordinator->left[0].life == incarnation{1});
+  CHECK(play.coordinator->left[0].life == life_number{1});
 }
 
 TEST_CASE("a gradient is applied once") {
@@ -238,15 +238,15 @@ TEST_CASE("a gradient of a lease that is not the worker's own is refused") {
 
 TEST_CASE("what was meant for an earlier life of the server is refused") {
   server_fixture play;
-  play.life = incarnation{2};
+  play.life = life_number{2};
   play.open(1);
   auto header = play.next_header(w0);
-  header.server = incarnation{1};
+  header.server = life_number{1};
   CHECK(play.push(header, constant_payload(lenet_size, 0))->code() ==
         errc::stale_incarnation);
   auto pull = play.actors.ask<release_header, payload>(
     play.lead, pull_atom_v,
-    pull_header{w0, incarnation{1}, incarnation{1}, lease_id{0}});
+    pull_header{w0, life_number{1}, life_number{1}, lease_id{0}});
   play.actors.run();
   CHECK(pull->code() == errc::stale_incarnation);
   CHECK(play.recorder->of<notes::update>().empty());
@@ -268,7 +268,7 @@ TEST_CASE("a push of an earlier life of a worker is refused") {
   play.open(2);
   auto header = play.next_header(w0);
   play.leave(w0);
-  play.enlist(w0, incarnation{2});
+  play.enlist(w0, life_number{2});
   play.actors.tell(play.lead, join_atom_v, std::vector{w0});
   auto late = play.push(header, constant_payload(lenet_size, 1));
   CHECK(late->code() == errc::unknown_member);
@@ -305,9 +305,9 @@ TEST_CASE("a departure of an earlier life is ignored") {
   server_fixture play;
   play.open(1);
   play.leave(w0);
-  play.enlist(w0, incarnation{2});
+  play.enlist(w0, life_number{2});
   play.actors.tell(play.lead, join_atom_v, std::vector{w0});
-  play.actors.tell(play.lead, leave_atom_v, w0, incarnation{1},
+  play.actors.tell(play.lead, leave_atom_v, w0, life_number{1},
                    std::string{"late news"});
   play.players[w0].asks = play.pull(w0);
   CHECK(version_of(play.players[w0].asks) == version{0});

@@ -20,9 +20,9 @@ constexpr uint32_t workers = 2;
 /// The heap, and how many blocks were ever taken from it.
 class counted_memory final : public payload_memory {
 public:
-  memory_block take(size_t bytes) override {
+  memory_block take_block(size_t bytes) override {
     ++taken;
-    return heap_memory()->take(bytes);
+    return heap_memory()->take_block(bytes);
   }
 
   std::atomic<uint64_t> taken = 0;
@@ -53,7 +53,7 @@ void push_for_ever(server_fixture& on, worker_id who, const payload& gradient) {
                          header.leases.end());
       own->last = own->last.next();
       push_header out;
-      out.id = {who, incarnation{1}, own->last};
+      out.id = {who, life_number{1}, own->last};
       out.server = on.life;
       out.computed_on = header.weights;
       out.from = own->leases.front().id;
@@ -67,7 +67,7 @@ void push_for_ever(server_fixture& on, worker_id who, const payload& gradient) {
     };
     self
       ->request(on.lead, caf::infinite, pull_atom_v,
-                pull_header{who, incarnation{1}, on.life, lease_id{0}})
+                pull_header{who, life_number{1}, on.life, lease_id{0}})
       .then([next](const release_header& header,
                    const payload& weights) { (*next)(header, weights); },
             [](const caf::error&) {});
@@ -94,15 +94,15 @@ TEST_CASE("a parameter server does not grow over 100,000 steps") {
   on.open_empty();
   uint64_t early = 0;
   uint64_t late = 0;
-  on.recorder->on_note = [&](const note& what) {
-    if (what.step == 1000 && early == 0)
+  on.recorder->on_note = [&](const note& entry) {
+    if (entry.step == 1000 && early == 0)
       early = resident();
-    if (what.step == steps - 1000 && late == 0)
+    if (entry.step == steps - 1000 && late == 0)
       late = resident();
   };
   std::vector<worker_id> who;
   for (uint32_t i = 0; i < workers; ++i) {
-    on.enlist(worker_id{i}, incarnation{1});
+    on.enlist(worker_id{i}, life_number{1});
     who.push_back(worker_id{i});
     push_for_ever(on, worker_id{i}, constant_payload(shape.count, 1e-9f));
   }

@@ -27,8 +27,8 @@ struct event_listener final : event_subscriber {
     // nop
   }
 
-  void on_event(const event& what) override {
-    heard_.push_back(name_ + std::to_string(what.number));
+  void on_event(const event& entry) override {
+    heard_.push_back(name_ + std::to_string(entry.number));
     if (fails)
       throw std::runtime_error{"full"};
   }
@@ -62,15 +62,15 @@ TEST_CASE("events are numbered and told to all, in the order of subscription") {
 TEST_CASE("the event log holds what a replay meets") {
   std::vector<proto::LogEvent> log;
   event_log_writer uut{[&](proto::LogEvent& x) { log.push_back(x); }, {}};
-  auto tell = [&](input what) {
+  auto tell = [&](input cause) {
     event at;
-    at.what = std::move(what);
+    at.what = std::move(cause);
     uut.on_event(at);
   };
-  tell(inputs::enlisted{worker_id{1}, incarnation{2}, "stream"});
+  tell(inputs::enlisted{worker_id{1}, life_number{2}, "stream"});
   tell(inputs::saved{version{3}, "step-3"});
   tell(inputs::ending{"done"});
-  tell(inputs::enlisted{worker_id{2}, incarnation{1}, "stream"});
+  tell(inputs::enlisted{worker_id{2}, life_number{1}, "stream"});
   tell(inputs::scored{});
   REQUIRE(log.size() == 2);
   CHECK(log[0].enlisted().worker() == 1);
@@ -216,12 +216,12 @@ TEST_CASE("an evaluator waits for the next version that is due, or the last") {
   parts.shards = &none;
   parts.frequency = 2;
   version_feed uut{on.server, parts};
-  on.watch = [&](const watch_request& what) {
-    return uut.watch(what);
+  on.watch = [&](const watch_request& request) {
+    return uut.watch(request);
   };
-  auto make = [&](uint64_t what) {
-    on.server.made = version{what};
-    uut.made(version{what - 1}, on.server.made, 0);
+  auto make = [&](uint64_t number) {
+    on.server.made = version{number};
+    uut.made(version{number - 1}, on.server.made, 0);
     on.actors.run();
   };
   auto first = on.asks_after(0);
@@ -273,9 +273,9 @@ struct checkpoints_of_a_run : part_host {
     return out;
   }
 
-  void make(uint64_t what) {
-    server.made = version{what};
-    uut.made(version{what - 1}, server.made);
+  void make(uint64_t number) {
+    server.made = version{number};
+    uut.made(version{number - 1}, server.made);
     actors.run();
   }
 
@@ -317,8 +317,8 @@ TEST_CASE("while the writer is busy only the newest checkpoint waits") {
 TEST_CASE("a version has one checkpoint, and a disk that is full is told") {
   checkpoints_of_a_run on;
   on.server.made = version{7};
-  CHECK(on.uut.take());
-  CHECK_FALSE(on.uut.take());
+  CHECK(on.uut.take_checkpoint());
+  CHECK_FALSE(on.uut.take_checkpoint());
   on.actors.run();
   CHECK(on.said == strings{"step-7", "idle"});
   on.writer->fails = caf::make_error(errc::disk, std::string{"full"});

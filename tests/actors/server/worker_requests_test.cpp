@@ -23,8 +23,8 @@ struct requests_of_workers : part_host {
     push = [this](const push_header& header, const payload& gradient) {
       return uut.push(header, gradient);
     };
-    scheduler.enlist(worker_id{0}, incarnation{1});
-    uut.enlist(worker_id{0}, incarnation{1}, worker.handle);
+    scheduler.enlist(worker_id{0}, life_number{1});
+    uut.enlist(worker_id{0}, life_number{1}, worker.handle);
   }
 
   worker_requests_parts parts() {
@@ -52,7 +52,7 @@ TEST_CASE("a request is held until the policy releases its worker") {
   auto asks = on.pulls(worker_id{0});
   CHECK(on.decided == strings{"pull 0"});
   CHECK(asks->open());
-  on.uut.release(worker_id{0}, {version{4}, incarnation{1}, {}}, {});
+  on.uut.release(worker_id{0}, {version{4}, life_number{1}, {}}, {});
   on.actors.run();
   REQUIRE(asks->values);
   CHECK(asks->get<release_header>().weights == version{4});
@@ -72,7 +72,7 @@ TEST_CASE("a request waits until a decision was carried out") {
 TEST_CASE("strangers, and messages to an earlier server, are refused") {
   requests_of_workers on;
   CHECK(on.pulls(worker_id{1})->code() == errc::unknown_member);
-  CHECK(on.pulls(worker_id{0}, incarnation{7})->code() ==
+  CHECK(on.pulls(worker_id{0}, life_number{7})->code() ==
         errc::stale_incarnation);
   CHECK(on.decided.empty());
 }
@@ -119,11 +119,11 @@ struct two_in_a_sum final : gradient_sums {
     return which.seq == sequence{1} ? std::optional{out} : std::nullopt;
   }
 
-  void take(uint64_t) override { said.emplace_back("take"); }
+  void note_accepted(uint64_t) override { said.emplace_back("take"); }
 
   void give_up(uint64_t) override { said.emplace_back("give up"); }
 
-  void left(worker_id, incarnation) override { said.emplace_back("left"); }
+  void left(worker_id, life_number) override { said.emplace_back("left"); }
 
   strings said;
 };
@@ -168,7 +168,7 @@ TEST_CASE("a sum counts when all of its pushes are there, or not at all") {
     CHECK(sums->said == strings{"give up"});
   }
   SECTION("one of them has left") {
-    uut.leave(worker_id{1}, incarnation{1});
+    uut.leave(worker_id{1}, life_number{1});
     CHECK(desk.accepted.empty());
     CHECK(sums->said == strings{"left", "give up"});
   }

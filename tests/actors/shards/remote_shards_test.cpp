@@ -194,7 +194,7 @@ TEST_CASE("of a step that waits for a lost shard nothing is saved, whatever "
   if (what == 0)
     caf::anon_send(on->lead, stop_atom_v);
   else if (what == 1)
-    caf::anon_send(on->lead, leave_atom_v, w1, incarnation{1},
+    caf::anon_send(on->lead, leave_atom_v, w1, life_number{1},
                    std::string{"gone"});
   else if (what == 2)
     caf::anon_send(on->lead, score_atom_v, testing::scored(0, 0.9));

@@ -173,7 +173,7 @@ TEST_CASE("weights that are under way do not change with the next step") {
   it.actors.tell(it.shard, state_atom_v, piece_wanted, state_request{});
   CHECK(it.sent() == many / 2); // The other half waits for credit.
   push_header gradient;
-  gradient.id = {worker_id{0}, incarnation{1}, sequence{1}};
+  gradient.id = {worker_id{0}, life_number{1}, sequence{1}};
   auto pushed = it.actors.ask<release_header, payload>(
     it.shard, push_atom_v, gradient, constant_payload(many, 1));
   it.actors.run();

@@ -51,7 +51,7 @@ shard_stand_in make_shard(actor_fixture& actors) {
       [](measure_atom, const shard_step&) { return shard_measures{}; },
       [](order_atom, const shard_step&) {},
       [](release_atom, const request_id&, const release_header&) {},
-      [](leave_atom, worker_id, incarnation) {},
+      [](leave_atom, worker_id, life_number) {},
       [](state_atom, transfer_id, const state_request&) {},
       [seen, self](ping_atom) -> caf::result<void> {
         if (seen->silent)
@@ -115,14 +115,14 @@ struct registry_office {
     open(what);
   }
 
-  void open(const std::shared_ptr<shard_fetch>& what) {
+  void open(const std::shared_ptr<shard_fetch>& fetch) {
     for (auto rank : {first, second}) {
       enter(rank, of(rank));
       say(of(rank), begun_atom_v, rank);
     }
     REQUIRE(roster->all());
-    what->transfer = wanted;
-    fetched = actors.ask<>(registrar, state_atom_v, shard_fetch_ptr{what});
+    fetch->transfer = wanted;
+    fetched = actors.ask<>(registrar, state_atom_v, shard_fetch_ptr{fetch});
     actors.run();
   }
 

@@ -113,8 +113,9 @@ TEST_CASE("any number of shards gives the bits of one") {
 
 namespace {
 
-watch_answer watched(server_fixture& on, const watch_request& what) {
-  auto out = on.actors.ask<watch_header, payload>(on.lead, watch_atom_v, what);
+watch_answer watched(server_fixture& on, const watch_request& request) {
+  auto out =
+    on.actors.ask<watch_header, payload>(on.lead, watch_atom_v, request);
   on.actors.run();
   return out;
 }
@@ -149,6 +150,29 @@ TEST_CASE("evaluators get the average of the weights, whoever has its parts") {
     on->actors.tell(on->lead, score_atom_v, testing::scored(2, 0.5));
     CHECK(watched(*on, {version{2}, true})->code() == errc::unknown_member);
   }
+}
+
+TEST_CASE(
+  "an evaluator that asks while norms are awaited gets what they make") {
+  server_fixture on;
+  on.remote_shards = true;
+  on.settings.cluster.shards = 3;
+  on.settings.training.clip_norm = 0.5;
+  on.settings.evaluation.eval_freq = 1;
+  auto arrived = 0;
+  on.event_log = [&arrived](proto::LogEvent& event) {
+    arrived += event.has_arrived() ? 1 : 0;
+  };
+  on.open(1);
+  on.step(1);
+  auto next = on.actors.ask<release_header, payload>(
+    on.link, push_atom_v, on.next_header(worker_id{0}), gradient_with(0, 0));
+  while (arrived < 2)
+    on.actors.run_one();
+  CHECK(next->open()); // The second step is decided on, and not made.
+  auto due = watched(on, {version{0}});
+  CHECK(due->get<watch_header>().weights == version{2});
+  CHECK(same_bytes(due->get<payload>(), next->get<payload>()));
 }
 
 TEST_CASE("the best weights are an average if a metric of it says so") {
@@ -224,7 +248,7 @@ TEST_CASE("what shards save is what one saves, and any number goes on") {
     auto shared = std::make_shared<models::loaded_checkpoint>(std::move(from));
     for (uint32_t shards : {1u, 2u, 5u}) {
       server_fixture on;
-      on.life = incarnation{2};
+      on.life = life_number{2};
       on.resumed = shared;
       on.remote_shards = are == where::in_processes && shards > 1;
       on.settings.cluster.shards = shards;

@@ -24,8 +24,8 @@ const lease first_lease{lease_id{11}, 2, 0, 8};
 const lease second_lease{lease_id{12}, 2, 8, 8};
 const lease third_lease{lease_id{13}, 2, 16, 8};
 
-body_reader read(const process_frame& what) {
-  return body_reader{std::as_bytes(std::span{what.body})};
+body_reader read(const process_frame& message) {
+  return body_reader{std::as_bytes(std::span{message.body})};
 }
 
 /// An agent, and the other end of its line.
@@ -50,22 +50,22 @@ struct site {
     return *frame;
   }
 
-  void expect(kind what, lease_id number) {
+  void expect(kind type, lease_id number) {
     auto frame = next();
-    CHECK(frame.kind == what);
+    CHECK(frame.kind == type);
     CHECK(frame.number == number.value);
   }
 
-  void load(const lease& what) {
-    auto loaded = actors.ask<loaded_batch>(agent, load_atom_v, what);
+  void load(const lease& work) {
+    auto loaded = actors.ask<loaded_batch>(agent, load_atom_v, work);
     actors.run();
-    CHECK(loaded->get<loaded_batch>().from.id == what.id);
+    CHECK(loaded->get<loaded_batch>().from.id == work.id);
   }
 
-  answer_ptr<gradient_report> compute(const lease& what) {
+  answer_ptr<gradient_report> compute(const lease& work) {
     compute_task task;
-    task.from = what;
-    task.weights = random_payload(layout.count(), what.id.value);
+    task.from = work;
+    task.weights = random_payload(layout.count(), work.id.value);
     task.cancel = cancel;
     task.computed_on = version{7};
     task.last_was_dropped = last_was_dropped;
@@ -75,7 +75,7 @@ struct site {
   }
 
   /// Reads the frame of weights, and those of memory before it.
-  void take_weights(const lease& what) {
+  void take_weights(const lease& work) {
     for (;;) {
       auto frame = next();
       auto body = read(frame);
@@ -84,7 +84,7 @@ struct site {
         continue;
       }
       CHECK(frame.kind == kind::weights);
-      CHECK(frame.number == what.id.value);
+      CHECK(frame.number == work.id.value);
       CHECK(body.number<uint64_t>() == 7);
       CHECK(body.number<uint8_t>() == (last_was_dropped ? 1 : 0));
       body.number<uint64_t>();
@@ -96,8 +96,8 @@ struct site {
     }
   }
 
-  void send(kind what, lease_id number, const std::string& body = {}) {
-    actors.tell(agent, frame_atom_v, static_cast<uint32_t>(what), number.value,
+  void send(kind type, lease_id number, const std::string& body = {}) {
+    actors.tell(agent, frame_atom_v, static_cast<uint32_t>(type), number.value,
                 body);
   }
 
@@ -111,12 +111,12 @@ struct site {
     body.put(static_cast<uint32_t>(metrics.size()));
     for (const auto& one : metrics)
       body.put(one.name).put(one.value);
-    send(kind::gradient, number, body.take());
+    send(kind::gradient, number, body.take_bytes());
   }
 
-  void begin(const lease& what) {
-    load(what);
-    expect(kind::lease, what.id);
+  void begin(const lease& work) {
+    load(work);
+    expect(kind::lease, work.id);
   }
 
   actor_fixture actors;
@@ -136,10 +136,10 @@ struct open_site : site {
   open_site() { welcome = next(); }
 
   /// The process is asked for this lease.
-  answer_ptr<gradient_report> ask_for(const lease& what) {
-    begin(what);
-    auto out = compute(what);
-    take_weights(what);
+  answer_ptr<gradient_report> ask_for(const lease& work) {
+    begin(work);
+    auto out = compute(work);
+    take_weights(work);
     return out;
   }
 

@@ -43,25 +43,25 @@ struct scorer_site {
     CHECK(process->receive()->kind == kind::welcome);
   }
 
-  answer_ptr<score> ask(version what = v7, bool of_average = false) {
-    auto out =
-      actors.ask<score>(scorer, evaluate_atom_v, what,
-                        random_payload(layout.count(), what.value), of_average);
+  answer_ptr<score> ask(version number = v7, bool of_average = false) {
+    auto out = actors.ask<score>(scorer, evaluate_atom_v, number,
+                                 random_payload(layout.count(), number.value),
+                                 of_average);
     actors.run();
     return out;
   }
 
   /// The process answers.
-  void send(const config::metrics& found, version what = v7) {
+  void send(const config::metrics& found, version number = v7) {
     body_writer body;
     body.put(uint64_t{360}).put(static_cast<uint32_t>(found.size()));
     for (const auto& one : found)
       body.put(one.name).put(one.value);
-    send_frame(kind::scored, what, body.take());
+    send_frame(kind::scored, number, body.take_bytes());
   }
 
-  void send_frame(kind what, version number, const std::string& body) {
-    actors.tell(scorer, frame_atom_v, static_cast<uint32_t>(what), number.value,
+  void send_frame(kind type, version number, const std::string& body) {
+    actors.tell(scorer, frame_atom_v, static_cast<uint32_t>(type), number.value,
                 body);
     actors.run();
   }
@@ -160,10 +160,10 @@ TEST_CASE("a score that cannot be used ends the evaluator with one line") {
     CHECK(play.ask(version{8})->code() == errc::bad_data);
     return play.session->ended[0].line;
   };
-  auto says = [&](const config::metrics& found, const std::string& what) {
+  auto says = [&](const config::metrics& found, const std::string& text) {
     auto line = line_after(found);
     INFO(line);
-    CHECK(line.find(what) != std::string::npos);
+    CHECK(line.find(text) != std::string::npos);
   };
   says({}, "sent a score without a metric");
   says(many(65), "sent 65 metrics; at most 64 are possible");
@@ -197,7 +197,7 @@ TEST_CASE("a process that does not keep to the frames ends the evaluator") {
 TEST_CASE("a score of another form ends the evaluator") {
   body_writer whole;
   whole.put(uint64_t{1}).put(uint32_t{1}).put("f1").put(0.5);
-  auto right = whole.take();
+  auto right = whole.take_bytes();
   for (size_t size = 0; size <= right.size() + 1; ++size) {
     scorer_site play;
     auto answer = play.ask();

@@ -32,14 +32,15 @@ bool never() {
   return false;
 }
 
-std::string bytes_of(kind what, uint64_t number, const std::string& body) {
-  frame_header head{what, static_cast<uint32_t>(body.size()), number};
+std::string bytes_of(kind type, uint64_t number, const std::string& body) {
+  frame_header head{type, static_cast<uint32_t>(body.size()), number};
   return std::string(reinterpret_cast<const char*>(&head), sizeof head) + body;
 }
 
 std::string hello_of(uint64_t samples, const std::string& id) {
-  return bytes_of(kind::hello, frame_version,
-                  body_writer{}.put(samples).put(uint32_t{5}).put(id).take());
+  return bytes_of(
+    kind::hello, frame_version,
+    body_writer{}.put(samples).put(uint32_t{5}).put(id).take_bytes());
 }
 
 /// A process that connects, sends these bytes, and does something else. It

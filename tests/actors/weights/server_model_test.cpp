@@ -272,13 +272,13 @@ TEST_CASE("a server that is resumed goes on at its version, in a new life") {
   }
   server_fixture after;
   after.samples = 100;
-  after.life = incarnation{2};
+  after.life = life_number{2};
   after.resumed = checkpoint;
   after.open(2);
   CHECK(checkpoint.use_count() == 2); // The server needs its memory no more.
   const auto& one = after.players[worker_id{0}];
   CHECK(one.reads == version{3});
-  CHECK(one.asks->get<release_header>().server == incarnation{2});
+  CHECK(one.asks->get<release_header>().server == life_number{2});
   // 60 of the first epoch's samples are in the weights.
   CHECK(one.leases.at(0).epoch == 0);
   CHECK(one.leases.at(0).first == 60);

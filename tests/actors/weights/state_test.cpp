@@ -54,11 +54,12 @@ std::string digest_of(const models::tensor_file& model,
 
 answer_ptr<std::string> write(actor_fixture& actors,
                               const std::filesystem::path& run,
-                              const snapshot& what) {
+                              const snapshot& state) {
   auto writer = actors.make<checkpoint_writer_actor, checkpoint_writer_state>(
     checkpoint_writer_parts{run / "checkpoints", 1});
   auto out = actors.ask<std::string>(
-    writer, write_atom_v, snapshot_ptr{std::make_shared<const snapshot>(what)});
+    writer, write_atom_v,
+    snapshot_ptr{std::make_shared<const snapshot>(state)});
   actors.run();
   return out;
 }

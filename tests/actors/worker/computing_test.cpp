@@ -23,7 +23,7 @@ namespace {
 
 /// Keeps what it is told, and the bytes that were final then.
 struct listener : gradient_stream {
-  void begin(const payload& what) override { gradient = what; }
+  void begin(const payload& tensor) override { gradient = tensor; }
 
   void ready(uint64_t from) override {
     told.push_back(from);
@@ -239,7 +239,9 @@ TEST_CASE("loaders make the same batch with and without a thread") {
       ->request(loader, std::chrono::seconds(60), load_atom_v,
                 lease{lease_id{1}, 0, 32, 64})
       .receive(
-        [&](const loaded_batch& what) { found.push_back(what.batch->inputs); },
+        [&](const loaded_batch& batch) {
+          found.push_back(batch.batch->inputs);
+        },
         [](const caf::error& why) { FAIL(caf::to_string(why)); });
     caf::anon_send_exit(loader, caf::exit_reason::user_shutdown);
   }

@@ -14,10 +14,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr worker_id who{3};
-constexpr incarnation first_server{1};
+constexpr life_number first_server{1};
 
 push_id gradient(uint64_t number, uint32_t life = 1) {
-  return {who, incarnation{life}, sequence{number}};
+  return {who, life_number{life}, sequence{number}};
 }
 
 /// Leaves `x` everywhere; returns what was there, or zero for none.
@@ -29,6 +29,13 @@ float leave(error_feedback& in, const push_id& id, float x, size_t range = 0) {
     return true;
   });
   return before;
+}
+
+/// Leaves 1 with the first gradient, and keeps that for these steps.
+void write_first(error_feedback& in, std::initializer_list<uint64_t> steps) {
+  leave(in, gradient(1), 1);
+  for (auto step : steps)
+    in.write(version{step}, gradient(1));
 }
 
 struct home {
@@ -50,7 +57,7 @@ struct home {
   float found(uint64_t step, const std::vector<uint64_t>& counts = {10},
               const char* run = "a") {
     error_feedback next{counts, {folder / "run", 2, run}};
-    next.begin(incarnation{2}, version{step}, who);
+    next.begin(life_number{2}, version{step}, who);
     return leave(next, gradient(1, 2), 0);
   }
 };
@@ -115,9 +122,7 @@ TEST_CASE("what a gradient that cannot be used has overwritten is not kept",
 TEST_CASE("only so many steps are kept", "[error feedback]") {
   home at;
   auto all = at.make();
-  leave(all, gradient(1), 1);
-  for (uint64_t step : {10, 20, 30})
-    all.write(version{step}, gradient(1));
+  write_first(all, {10, 20, 30});
   CHECK_FALSE(fs::exists(at.file(10).parent_path()));
   CHECK(at.found(30) == 1);
   CHECK(at.found(20) == 1);
@@ -129,10 +134,8 @@ TEST_CASE("files of later versions go when a new life begins",
           "[error feedback]") {
   home at;
   auto all = at.make();
-  leave(all, gradient(1), 1);
-  for (uint64_t step : {10, 20})
-    all.write(version{step}, gradient(1));
-  all.begin(incarnation{2}, version{10}, who);
+  write_first(all, {10, 20});
+  all.begin(life_number{2}, version{10}, who);
   CHECK(fs::exists(at.file(10)));
   CHECK_FALSE(fs::exists(at.file(20)));
   leave(all, gradient(1, 2), 2);
@@ -148,11 +151,9 @@ TEST_CASE("a worker that was started anew sorts out what was there before it",
           "[error feedback]") {
   home at;
   auto before = at.make();
-  leave(before, gradient(1), 1);
-  for (uint64_t step : {10, 20})
-    before.write(version{step}, gradient(1));
+  write_first(before, {10, 20});
   auto after = at.make();
-  after.begin(incarnation{2}, version{10}, who);
+  after.begin(life_number{2}, version{10}, who);
   CHECK_FALSE(fs::exists(at.file(20)));
   leave(after, gradient(1, 2), 2);
   for (uint64_t step : {11, 12})
@@ -166,20 +167,20 @@ TEST_CASE("a worker that comes late to a life trusts no older file",
           "[error feedback]") {
   home at;
   auto all = at.make();
-  all.begin(incarnation{1}, version{0}, who);
+  all.begin(life_number{1}, version{0}, who);
   leave(all, gradient(1), 1);
   for (uint64_t step : {10, 20})
     all.write(version{step}, gradient(1));
   // The server was set back to 10; the worker joins when it is at 25.
   auto late = at.make();
-  late.begin(incarnation{2}, version{25}, who);
+  late.begin(life_number{2}, version{25}, who);
   CHECK_FALSE(fs::exists(at.file(10)));
   CHECK_FALSE(fs::exists(at.file(20)));
   leave(late, gradient(1, 2), 2);
   late.write(version{30}, gradient(1, 2));
   // Its process is started anew in that life, where what it wrote is good.
   auto again = at.make();
-  again.begin(incarnation{2}, version{33}, who);
+  again.begin(life_number{2}, version{33}, who);
   CHECK(fs::exists(at.file(30)));
 }
 
@@ -189,15 +190,14 @@ TEST_CASE("files of others and of other runs stay", "[error feedback]") {
     return at.file(step).parent_path() / "worker-4.safetensors";
   };
   auto foreign = at.make({10}, "b");
-  leave(foreign, gradient(1), 1);
-  foreign.write(version{40}, gradient(1));
+  write_first(foreign, {40});
   auto neighbour = at.make();
-  push_id theirs{worker_id{4}, incarnation{1}, sequence{1}};
+  push_id theirs{worker_id{4}, life_number{1}, sequence{1}};
   leave(neighbour, theirs, 1);
   for (uint64_t step : {10, 20})
     neighbour.write(version{step}, theirs);
   auto all = at.make();
-  all.begin(incarnation{2}, version{10}, who);
+  all.begin(life_number{2}, version{10}, who);
   leave(all, gradient(1, 2), 2);
   for (uint64_t step : {11, 12, 13})
     all.write(version{step}, gradient(1, 2));
@@ -207,7 +207,7 @@ TEST_CASE("files of others and of other runs stay", "[error feedback]") {
   CHECK_FALSE(fs::exists(at.file(11)));
   CHECK(fs::exists(at.file(12)));
   // With another rank it sorts out that rank's; what it left itself stays.
-  all.begin(incarnation{3}, version{13}, worker_id{4});
+  all.begin(life_number{3}, version{13}, worker_id{4});
   CHECK_FALSE(fs::exists(other(20)));
   CHECK(fs::exists(at.file(13)));
 }
@@ -217,12 +217,9 @@ TEST_CASE(
   "[error feedback]") {
   home at;
   auto all = at.make();
-  leave(all, gradient(1), 1);
-  for (uint64_t step : {10, 20})
-    all.write(version{step}, gradient(1));
+  write_first(all, {10, 20});
   auto foreign = at.make({10}, "b");
-  leave(foreign, gradient(1), 1);
-  foreign.write(version{40}, gradient(1));
+  write_first(foreign, {40});
   forget_error_feedback({at.folder / "run", 2, "a"}, version{10});
   CHECK(fs::exists(at.file(10)));
   CHECK_FALSE(fs::exists(at.file(20)));
@@ -248,8 +245,7 @@ TEST_CASE(
 TEST_CASE("a damaged error feedback counts as none", "[error feedback]") {
   home at;
   auto all = at.make();
-  leave(all, gradient(1), 1);
-  all.write(version{10}, gradient(1));
+  write_first(all, {10});
   fs::resize_file(at.file(10), 20);
   CHECK(at.found(10) == 0);
 }
@@ -257,8 +253,7 @@ TEST_CASE("a damaged error feedback counts as none", "[error feedback]") {
 TEST_CASE("the same life of the server is begun once", "[error feedback]") {
   home at;
   auto all = at.make();
-  leave(all, gradient(1), 1);
-  all.write(version{10}, gradient(1));
+  write_first(all, {10});
   auto other = at.make();
   other.begin(first_server, version{10}, who);
   leave(other, gradient(1), 2);
@@ -272,7 +267,7 @@ TEST_CASE("another life of the server begins at zero without a file",
   auto all = at.make();
   all.begin(first_server, version{0}, who);
   leave(all, gradient(1), 1);
-  all.begin(incarnation{2}, version{10}, who);
+  all.begin(life_number{2}, version{10}, who);
   CHECK(leave(all, gradient(1, 2), 2) == 0);
 }
 

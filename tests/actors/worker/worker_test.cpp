@@ -10,7 +10,7 @@ using namespace troupe::test;
 
 namespace {
 
-const registration role{worker_id{3}, incarnation{2}, incarnation{5}};
+const registration role{worker_id{3}, life_number{2}, life_number{5}};
 const lease first_lease{lease_id{11}, 0, 0, 8};
 const lease second_lease{lease_id{12}, 0, 8, 8};
 const lease third_lease{lease_id{13}, 0, 16, 8};
@@ -250,7 +250,7 @@ TEST_CASE("a worker that keeps its own statistics goes on from them") {
   }
   SECTION("but not in its next life") {
     it.finish(1, later);
-    const registration next{worker_id{3}, incarnation{3}, incarnation{6}};
+    const registration next{worker_id{3}, life_number{3}, life_number{6}};
     it.actors.tell(it.worker, attach_atom_v, it.server.handle, next,
                    gradient_stream_ptr{});
     it.give_weights(it.server->pulls.at(1), 9, {first_lease});
@@ -306,8 +306,8 @@ TEST_CASE("a worker waits to be told when its link or the run is over") {
 TEST_CASE("a worker that meets unknown errors again and again says so and "
           "leaves") {
   desk it;
-  auto refuse = [&](auto& what) {
-    what.promise.deliver(caf::make_error(errc::failed, std::string{"no"}));
+  auto refuse = [&](auto& value) {
+    value.promise.deliver(caf::make_error(errc::failed, std::string{"no"}));
     it.actors.run();
     if (it.session->ended.empty())
       it.actors.tell(it.worker, attach_atom_v, it.server.handle, role,
@@ -342,7 +342,7 @@ TEST_CASE("a worker that meets unknown errors again and again says so and "
 
 TEST_CASE("a worker ignores answers of an earlier role") {
   desk it;
-  const registration next{worker_id{3}, incarnation{3}, incarnation{6}};
+  const registration next{worker_id{3}, life_number{3}, life_number{6}};
   auto other = make_server_stand_in(it.actors);
   auto attach = [&] {
     it.actors.tell(it.worker, attach_atom_v, other.handle, next,

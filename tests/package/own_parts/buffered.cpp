@@ -45,13 +45,13 @@ public:
     return {};
   }
 
-  decision on_arrival(const arrival& what) override {
+  decision on_arrival(const arrival& push) override {
     decision out;
-    if (!members_.contains(what.id.worker)) {
-      out.drop.push_back(what.id);
+    if (!members_.contains(push.id.worker)) {
+      out.drop.push_back(push.id);
       return out;
     }
-    held_.emplace(what.id, what.computed_on);
+    held_.emplace(push.id, push.computed_on);
     if (held_.size() >= size_) {
       update step;
       for (const auto& [id, computed_on] : held_)
@@ -63,7 +63,7 @@ public:
       current_ = current_.next();
       out.updates.push_back(std::move(step));
     }
-    out.release.push_back(what.id.worker);
+    out.release.push_back(push.id.worker);
     return out;
   }
 
