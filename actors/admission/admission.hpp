@@ -15,7 +15,7 @@
 #include "messages/proto/hello.pb.h"
 #include "messages/transport/compression/compression.hpp"
 #include "messages/transport/nccl/collective_coordinator.hpp"
-#include "messages/transport/nccl/library.hpp"
+#include "messages/transport/nccl/library/library.hpp"
 #include "messages/transport/shm/shared_memory.hpp"
 #include "messages/transport/wire/meeting.hpp"
 #include "models/networks/described.hpp"

@@ -10,7 +10,7 @@
 #include "messages/interfaces.hpp"
 #include "messages/transport/compression/compression.hpp"
 #include "messages/transport/nccl/collective_coordinator.hpp"
-#include "messages/transport/nccl/library.hpp"
+#include "messages/transport/nccl/library/library.hpp"
 #include "messages/transport/shm/shared_memory.hpp"
 #include "messages/transport/wire/meeting.hpp"
 #include "messages/transport/wire/path.hpp"

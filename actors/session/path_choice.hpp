@@ -7,7 +7,7 @@
 
 #include "config/text/settings.hpp"
 #include "messages/proto/hello.pb.h"
-#include "messages/transport/nccl/library.hpp"
+#include "messages/transport/nccl/library/library.hpp"
 #include "messages/transport/registry.hpp"
 #include "messages/transport/shm/shared_memory.hpp"
 

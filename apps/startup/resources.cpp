@@ -4,7 +4,7 @@
 #include "apps/startup/cores.hpp"
 #include "config/schema/paths.hpp"
 #include "config/text/failure.hpp"
-#include "messages/transport/nccl/gpu_choice.hpp"
+#include "messages/transport/nccl/library/gpu_choice.hpp"
 #include "messages/transport/nccl/nccl_row.hpp"
 #include "models/engine/tensor_memory.hpp"
 

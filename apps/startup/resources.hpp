@@ -5,7 +5,7 @@
 #include "config/text/settings.hpp"
 #include "messages/payload.hpp"
 #include "messages/transport/nccl/collective_coordinator.hpp"
-#include "messages/transport/nccl/library.hpp"
+#include "messages/transport/nccl/library/library.hpp"
 #include "messages/transport/shm/shared_memory.hpp"
 #include "models/optim/lanes.hpp"
 

@@ -2,7 +2,7 @@
 // The ranks of one communicator over the fake NCCL, polled in turn in a random
 // order. Owned by a test, used on its thread.
 
-#include "messages/transport/nccl/communicator.hpp"
+#include "messages/transport/nccl/library/communicator.hpp"
 #include "tests/nccl/fake_nccl.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "messages/transport/nccl/communicator.hpp"
+#include "messages/transport/nccl/library/communicator.hpp"
 #include "tests/nccl/check_clean.hpp"
 #include "tests/nccl/collective.hpp"
 

@@ -10,7 +10,7 @@
 // The same source is also built as a library (see CMakeLists.txt) that can be
 // opened at run time.
 
-#include "messages/transport/nccl/library.hpp"
+#include "messages/transport/nccl/library/library.hpp"
 
 #include <cstdint>
 #include <functional>

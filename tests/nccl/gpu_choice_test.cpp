@@ -1,4 +1,4 @@
-#include "messages/transport/nccl/gpu_choice.hpp"
+#include "messages/transport/nccl/library/gpu_choice.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "messages/transport/nccl/library.hpp"
+#include "messages/transport/nccl/library/library.hpp"
 #include "tests/nccl/collective.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -2,7 +2,7 @@
 // NCCL as a kind of path: what settings know of it, and which of its two forms
 // two nodes get. Pure but for the ends that it makes.
 
-#include "messages/transport/nccl/library.hpp"
+#include "messages/transport/nccl/library/library.hpp"
 #include "messages/transport/wire/path_row.hpp"
 
 namespace troupe::transport {

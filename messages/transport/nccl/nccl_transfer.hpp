@@ -10,7 +10,7 @@
 // except for copies from memory that is not registered with CUDA.
 
 #include "messages/payload.hpp"
-#include "messages/transport/nccl/communicator.hpp"
+#include "messages/transport/nccl/library/communicator.hpp"
 #include "messages/transport/nccl/rendezvous.hpp"
 
 #include <deque>

@@ -1,4 +1,4 @@
-#include "messages/transport/nccl/operation.hpp"
+#include "messages/transport/nccl/library/operation.hpp"
 
 namespace troupe::transport::nccl {
 

@@ -1,4 +1,4 @@
-#include "messages/transport/nccl/gpu_choice.hpp"
+#include "messages/transport/nccl/library/gpu_choice.hpp"
 
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -7,7 +7,7 @@
 // has threads of its own. The table is immutable, so any thread may use it; the
 // caller must meet what the entry points demand of threads and devices.
 
-#include "messages/transport/nccl/abi.hpp"
+#include "messages/transport/nccl/library/abi.hpp"
 
 #include <memory>
 #include <optional>

@@ -1,7 +1,7 @@
 // Compares abi.hpp and the table of entry points with the real headers;
 // compiled only where these exist (TROUPE_NCCL). Nothing here is executed.
 
-#include "messages/transport/nccl/library.hpp"
+#include "messages/transport/nccl/library/library.hpp"
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>

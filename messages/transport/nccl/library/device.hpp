@@ -3,7 +3,7 @@
 // Errors are kept in `status`, not thrown. Used by communicator and
 // nccl_transfer; one owner, one thread at a time.
 
-#include "messages/transport/nccl/library.hpp"
+#include "messages/transport/nccl/library/library.hpp"
 
 #include <optional>
 #include <utility>

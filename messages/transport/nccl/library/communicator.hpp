@@ -24,8 +24,8 @@
 // own threads, usually for milliseconds. The destructor aborts without waiting
 // for the device; memory of unfinished operations must outlive it.
 
-#include "messages/transport/nccl/device.hpp"
-#include "messages/transport/nccl/operation.hpp"
+#include "messages/transport/nccl/library/device.hpp"
+#include "messages/transport/nccl/library/operation.hpp"
 
 #include <deque>
 #include <limits>

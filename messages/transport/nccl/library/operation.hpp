@@ -1,7 +1,7 @@
 #pragma once
 // What can be submitted to a communicator, and its result. Plain values.
 
-#include "messages/transport/nccl/abi.hpp"
+#include "messages/transport/nccl/library/abi.hpp"
 
 #include <cstdint>
 #include <string>

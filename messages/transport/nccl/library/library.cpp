@@ -1,4 +1,4 @@
-#include "messages/transport/nccl/library.hpp"
+#include "messages/transport/nccl/library/library.hpp"
 
 #include <dlfcn.h>
 

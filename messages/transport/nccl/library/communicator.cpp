@@ -1,4 +1,4 @@
-#include "messages/transport/nccl/communicator.hpp"
+#include "messages/transport/nccl/library/communicator.hpp"
 
 #include <algorithm>
 #include <cassert>
