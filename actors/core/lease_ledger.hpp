@@ -77,8 +77,8 @@ public:
 
   // -- leases -----------------------------------------------------------------
 
-  /// From now on only epochs below this number are handed out; nothing: all
-  /// are, which is so at first.
+  /// From now on only epochs below this number are handed out; empty, as at
+  /// first: all epochs.
   void end_before(std::optional<uint64_t> epoch) { end_ = epoch; }
 
   /// Whether `grant` has a lease.
