@@ -41,7 +41,7 @@ struct summary {
   /// Of the last version; final_loss, final_accuracy and final_accuracy_top5
   /// are of these, too.
   std::optional<config::metrics> final_metrics;
-  /// Which metric is the best where; best_accuracy and best_metric.
+  /// By which metric the best score was chosen; best_accuracy and best_metric.
   std::optional<config::metric_order> best_by;
   std::optional<double> best_value;
   std::optional<uint64_t> best_step;

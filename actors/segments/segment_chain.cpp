@@ -38,7 +38,7 @@ compute_actor::behavior_type chain_state::make_behavior() {
       give_up({});
       finish();
     },
-    // So that the stages that are linked to it end, too.
+    // Ends this actor, so that the stages that are linked to it end, too.
     [this](ended_atom, const run_end&) {
       self_->quit(caf::exit_reason::user_shutdown);
     },
@@ -224,7 +224,7 @@ void chain_state::refuse(size_t segment, const caf::error& why) {
   finish();
 }
 
-// The contexts elsewhere are closed by a message; those that are here see the
+// Contexts elsewhere are closed by a message; stages that are here see the
 // flag, too.
 void chain_state::give_up(const caf::error& why) {
   if (!job_ || job_->over)
