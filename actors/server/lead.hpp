@@ -76,7 +76,7 @@ public:
   /// `made`, which is published. Not called for a decision without steps.
   virtual void versions_made(version before, version made) = 0;
 
-  /// The decision is carried out, but for its answers.
+  /// The decision is carried out, except that nobody is answered yet.
   virtual void decision_done(const cores::orders& decided) = 0;
 
   /// Does this work, after the call that led to it; the run fails if it throws.

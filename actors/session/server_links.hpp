@@ -42,7 +42,7 @@ public:
 
   const std::vector<server>& all() const { return all_; }
 
-  /// The first that is not tied yet.
+  /// The index of the first server that is not tied yet.
   std::optional<size_t> next() const;
 
   /// Notes what a server's welcome says of its part. Throws `path_error`.

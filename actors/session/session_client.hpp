@@ -137,7 +137,7 @@ struct remote_session_client_parts : lead_search {
   /// Where a lead says that it is, now; may be empty.
   std::function<std::optional<config::address>()> look_up{};
   /// Whether the participant goes on although this setting of the run has
-  /// changed; empty: with none.
+  /// changed; empty: it never does.
   std::function<bool(const std::string& key)> goes_on{};
   /// Whether the node may connect to addresses beyond loopback that others
   /// name.

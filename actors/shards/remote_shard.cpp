@@ -306,8 +306,8 @@ void remote_shard_state::send_state(transfer_id id,
     write_state(id, request);
 }
 
-// Writes a copy, since steps go on meanwhile. If the files are not on this
-// host, the registrar gets the whole copy.
+// Writes a copy, since steps go on meanwhile. Where these files do not
+// exist, the registrar gets the whole copy.
 void remote_shard_state::write_state(transfer_id id,
                                      const state_request& places) {
   auto state = copy_state(model_.optimizer()->slots());
