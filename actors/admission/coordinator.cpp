@@ -301,7 +301,7 @@ void coordinator_state::close(const run_end& how) {
       asks.deliver(run_is_over());
   }
   if (!ended_ && parts_.outlived && how.failed()) {
-    // They notice by themselves, and wait for the next life.
+    // Members notice by themselves, and wait for the next life.
     workers_.clear(), ranks_.clear(), evaluators_.clear(), paused_.clear();
   } else if (!ended_) {
     run_end told;

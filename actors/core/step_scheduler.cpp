@@ -324,8 +324,8 @@ void step_scheduler::release(std::span<const worker_id> who, orders& out) {
   }
 }
 
-// In rounds, so that the first step of a cluster has the first samples, and
-// each worker's second lease belongs to the next step.
+// Grants leases in rounds, so that the first step of a cluster has the first
+// samples, and each worker's second lease belongs to the next step.
 void step_scheduler::grant(std::span<const worker_id> who) {
   uint32_t rounds = 0;
   for (auto id : who)

@@ -231,8 +231,7 @@ private:
   push_window window_;
   refusals refusals_;
   policies::by_rank<member> members_;
-  std::vector<worker_id>
-    out_of_work_; ///< They rest, but the policy still has them.
+  std::vector<worker_id> out_of_work_; ///< They rest, but are in the policy.
   std::vector<worker_id> resting_;
   /// Members in the cluster; counted because each update needs the number.
   size_t joined_ = 0;

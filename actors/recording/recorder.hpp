@@ -35,8 +35,7 @@ struct recorder_parts {
   /// files are complete only at the end. For runs that are never resumed and in
   /// which writing is most of the work.
   bool gathers = false;
-  recording::peer_names_ptr
-    peers{}; ///< For lines that name a worker's host and process.
+  recording::peer_names_ptr peers{}; ///< Host and process of each worker.
 };
 
 class recorder_state {

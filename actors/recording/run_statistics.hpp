@@ -42,7 +42,7 @@ struct best_so_far {
   uint64_t step = 0;
 };
 
-/// Nothing if there was no score.
+/// The best score in these counters; nothing if there was no score.
 std::optional<best_so_far> best_in(const proto::Counters& in);
 
 class run_statistics {

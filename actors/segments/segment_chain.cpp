@@ -212,8 +212,8 @@ void chain_state::ask_for_loss(uint32_t micro_batch,
 
 // -- the end of a batch -------------------------------------------------------
 
-// Only a computation that cannot be done is a failure of this worker. Whatever
-// else an owner says, the worker hears it from its server, too.
+// Only a computation that cannot be done is a failure of this worker. Of all
+// other errors of an owner the worker hears from its server, too.
 void chain_state::refuse(size_t segment, const caf::error& why) {
   job_->segments[segment].busy = false;
   --job_->busy;

@@ -19,8 +19,7 @@ namespace troupe {
 stage_state::stage_state(pointer self, const computing_parts& parts,
                          int64_t classes, const stage_place& where)
   : self_(self), parts_(parts), classes_(classes), where_(where) {
-  idle_.push_back(
-    take_segment()); // So that an impossible segment is known at once.
+  idle_.push_back(take_segment()); // So that errors in it are known at once.
 }
 
 stage_actor::behavior_type stage_state::make_behavior() {

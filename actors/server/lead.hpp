@@ -1,7 +1,7 @@
 #pragma once
 // What the parts of the parameter server ask of it and tell it. A part is made
-// of the lead and of what it works on, and knows nothing else of the server:
-// docs/design/0018-server-events.md says which part does what.
+// from the lead and from what the part works on, and knows nothing else of the
+// server: docs/design/0018-server-events.md says which part does what.
 //
 // Implemented by the parameter server; called on its thread, by its parts.
 

@@ -137,8 +137,8 @@ void parameter_server_state::pass_deadline(worker_id who, life_number life) {
 
 namespace {
 
-/// For the log; of a lease that the worker does not have only the number is
-/// known.
+/// The leases of a push for the log. Of a lease that the worker does not have,
+/// only the number is known.
 std::vector<lease> leases_for_log(const arrived_push& push) {
   if (push.from && !push.from->empty())
     return *push.from;
@@ -277,8 +277,7 @@ void parameter_server_state::deal_anew() {
 // input.
 void parameter_server_state::fail_for_others(const std::string& line) {
   if (!ending_.is_closed())
-    tell(inputs::failed{line},
-         {}); // Nothing to carry out, so a step may be open.
+    tell(inputs::failed{line}, {}); // Also in a step: nothing is carried out.
   ending_.fail(line);
 }
 

@@ -227,7 +227,7 @@ private:
   std::map<std::string, std::string> transports_; ///< Of each worker so far.
   std::optional<models::best_score> best_; ///< Of the best weights on disk.
   uint32_t contexts_waited_ = 0; ///< How often, at the end of the run.
-  bool last_is_wanted_ = false;  ///< Somebody takes what the run ends with.
+  bool last_is_wanted_ = false;  ///< Somebody takes the last weights.
   // With remote shards: the digests of the version that the run ends with.
   std::optional<std::string> weights_sha256_;
   std::optional<std::string> state_sha256_;

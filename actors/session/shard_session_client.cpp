@@ -184,8 +184,7 @@ bool shard_session_client_state::waits_for_lock(const std::string& why) {
     places_.found(parts_.others());
   }
   locked_since_ = locked_since_.value_or(now);
-  auto wait =
-    places_.next() ? 0 : between_looks; // All places once, then a while.
+  auto wait = places_.next() ? 0 : between_looks; // All places, then a while.
   connect_after(wait);
   return true;
 }

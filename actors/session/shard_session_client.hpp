@@ -58,8 +58,8 @@ public:
 
   static constexpr const char* name = "troupe.shard-session-client";
 
-  /// Seconds that the shard has, when the lead is lost, for what it has
-  /// received.
+  /// Seconds that the shard has, when the lead is lost, to handle the messages
+  /// that it has received.
   static constexpr double for_last_words = 0.5;
 
   /// Seconds that a lead which lives has to answer again, in a life without

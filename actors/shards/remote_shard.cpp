@@ -104,9 +104,8 @@ auto remote_shard_state::push(const push_header& header, const payload& part)
   }
   auto& last = last_[header.id.worker];
   if (header.id <= last) {
-    report(
-      id, {},
-      errc::duplicate); // Names no push: the first one may be held for a step.
+    // Names no push: the first one may be held for a step.
+    report(id, {}, errc::duplicate);
     return caf::make_error(errc::duplicate, "gradient " + to_string(header.id) +
                                               " has arrived before");
   }

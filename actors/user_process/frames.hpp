@@ -26,8 +26,8 @@ enum class process_frame_kind : uint32_t {
   gradient = 2, ///< Is in the block that the weights' frame named.
   returned = 3, ///< The lease will not be computed.
   scored = 4,   ///< The metrics of a version; the number is the version's.
-  paused = 5,   ///< It has left its loop, and asks for no more leases; for now.
-  resumed = 6,  ///< It is in its loop again.
+  paused = 5,   ///< The process has left its loop, and asks for no leases.
+  resumed = 6,  ///< The process is in its loop again.
 
   // From the worker.
   welcome = 65,   ///< The answer to hello; the number is the version.

@@ -195,7 +195,7 @@ private:
   server_model(const config::training_settings& settings, layout_ptr layout,
                payload_memory_ptr memory, const shared_work& with);
 
-  /// Of the whole, with the statistics.
+  /// The lead's range of the whole, with the statistics.
   models::element_range own_range() const {
     return {first_, layout_->count() - first_};
   }

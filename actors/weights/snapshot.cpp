@@ -57,7 +57,8 @@ reader reader_of(const snapshot& state, size_t slot) {
   };
 }
 
-/// In the order of the state dict, wherever the tensors lie.
+/// Adds the trained tensors of this kind, in the order of the state dict,
+/// wherever they lie.
 void update(models::sha256& sum, const models::flat_layout& layout,
             models::tensor_kind kind, const reader& read) {
   for (const auto& x : layout.state_dict())

@@ -96,8 +96,7 @@ private:
   payload statistics_; ///< Its own, under `--buffers local`; else empty.
   version weights_version_;
   bool has_weights_ = false;
-  bool dropped_ =
-    false; ///< The last gradient was; the compute actor is not told yet.
+  bool dropped_ = false; ///< The last gradient was; compute is not told yet.
   std::optional<running> running_;
   run_clock asked_for_weights_; ///< Time since the last push or pull.
   run_clock ready_since_;       ///< Time since the weights arrived.
