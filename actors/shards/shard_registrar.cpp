@@ -36,8 +36,7 @@ shard_registrar_state::shard_registrar_state(pointer self,
 shard_registrar_actor::behavior_type shard_registrar_state::make_behavior() {
   self_->monitor(parts_.lead);
   self_->send(parts_.lead, shards_atom_v, shard_registrar_actor{self_},
-              std::vector<remote_shard_actor>{}); // So that this actor is told
-                                                  // of the end.
+              std::vector<remote_shard_actor>{}); // To be told of the end.
   self_->set_down_handler([this](const caf::down_msg& down) {
     if (!leaving_.empty())
       return left(down.source);
