@@ -19,7 +19,7 @@ bool is_shard(const proto::Hello& hello) {
   return hello.role() == "ps";
 }
 
-/// Why the two are incompatible; empty when they are not.
+/// Why the peer and this server are incompatible; empty when they are not.
 std::string misfit(const proto::Hello& hello,
                    const config::settings& settings) {
   if (hello.protocol() != protocol_version)
@@ -152,7 +152,7 @@ bool admission_state::belongs_elsewhere(const proto::Hello& hello) const {
     return false;
   auto same = mine - all.begin() == hello.rank() &&
               hello.peers() == parts_.settings.cluster.shards;
-  // One that does not seek the lead takes this node for it.
+  // A peer that does not seek the lead takes this node for the lead.
   return !same || (!parts_.registrar && !hello.seeks_lead());
 }
 

@@ -53,7 +53,7 @@ admission_actor::behavior_type bfloat16_survey_state::make_behavior() {
   }};
 }
 
-// What is wrong with a hello the admission will say.
+// The admission will say what is wrong with a hello.
 std::string bfloat16_survey_state::meet(const std::string& bytes) {
   proto::Hello hello;
   proto::Welcome welcome;

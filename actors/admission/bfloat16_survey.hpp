@@ -46,7 +46,7 @@ private:
 inline constexpr double least_bfloat16_gain = 1.05;
 
 /// bf16, if each worker that was asked is faster with it: one that is slower
-/// would hold up the others. None without an answer.
+/// would hold up the others. `none` if no worker has answered.
 config::autocast_kind autocast_for(const std::vector<double>& gains);
 
 struct bfloat16_survey_parts {

@@ -196,8 +196,8 @@ void coordinator_state::lost(const caf::actor_addr& who,
   leave_if_alone();
 }
 
-// Only when the server knows all members, so that the first step has all of
-// them.
+// Training starts only when the server knows all members, so that the first
+// step has all of them.
 void coordinator_state::start_if_due() {
   if (!membership_.started() &&
       (gathered_.size() < workers_.size() || !membership_.start_if_due(now())))
@@ -206,9 +206,9 @@ void coordinator_state::start_if_due() {
     self_->send(parts_.lead, join_atom_v, std::exchange(gathered_, {}));
 }
 
-// A run without workers does nothing. Where nobody may come it is given up;
-// others have some time, since somebody may watch over them, and start those
-// anew that have failed.
+// A run without workers does nothing. Peers give it up when no worker may come
+// any more; other runs wait for some time, since somebody may watch over the
+// workers and start those anew that have failed.
 void coordinator_state::look_for_members(const std::string& last) {
   auto beside_shards = parts_.rules.kept > 0;
   if ((!beside_shards && !parts_.outlived) || !has_nobody())
@@ -226,7 +226,7 @@ void coordinator_state::look_for_members(const std::string& last) {
                      });
 }
 
-/// Neither there, nor to be waited for.
+/// Whether no worker is there, and none is to be waited for.
 bool coordinator_state::has_nobody() const {
   return workers_.empty() && expected_.none() && !ending_ && !ended_;
 }
@@ -301,7 +301,7 @@ void coordinator_state::close(const run_end& how) {
       asks.deliver(run_is_over());
   }
   if (!ended_ && parts_.outlived && how.failed()) {
-    // They notice by themselves, and wait for the next life.
+    // Members notice by themselves, and wait for the next life.
     workers_.clear(), ranks_.clear(), evaluators_.clear(), paused_.clear();
   } else if (!ended_) {
     run_end told;
@@ -321,7 +321,7 @@ void coordinator_state::close(const run_end& how) {
   end_grace();
 }
 
-// Who still takes the last weights has more time.
+// Members that still take the last weights have more time.
 void coordinator_state::end_grace() {
   if (auto left = leave_by_ - now(); left > 0)
     self_->run_delayed(to_timespan(left), [this] { end_grace(); });

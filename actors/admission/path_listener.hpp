@@ -33,7 +33,7 @@ struct path_listener_parts {
   /// gradients, too, where it is the larger one.
   payload_shape whole = {};
   transport::codec_ptr codec{}; ///< Compresses gradients; or null.
-  uint64_t parameter_bytes = 0; ///< The rest, statistics, is sent first.
+  uint64_t parameter_bytes = 0; ///< Sent after the rest, the statistics.
   /// For peers that ask for NCCL on a stream; or null.
   transport::nccl::library_ptr nccl{};
   /// With NCCL: the group of all workers; null: each has its own with the

@@ -34,8 +34,8 @@ public:
   /// time is reached.
   std::optional<double> next(double now);
 
-  /// What is tried is on its way, and has come so far: as long as that changes,
-  /// the total time begins anew. Returns whether it has.
+  /// The current try has come to `point`. If that is another point than before,
+  /// the total time begins anew. Returns whether it is.
   bool reached(uint64_t point, double now) { return end_.reached(point, now); }
 
   /// A try has succeeded: the next failure begins a new series.
@@ -50,7 +50,7 @@ private:
   progress_deadline end_;
   double delay_;
   uint32_t failures_ = 0;
-  bool waiting_ = false; ///< No failure in this series yet.
+  bool waiting_ = false; ///< No try has failed since `reset`.
 };
 
 } // namespace troupe::cores

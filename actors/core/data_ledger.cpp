@@ -172,8 +172,8 @@ part_of_data data_ledger::place_of(worker_id who) const {
   return {who.value, static_cast<uint32_t>(parts_.size())};
 }
 
-// Epochs are checked only when one of a part is complete, which is rare: a
-// cluster may have many ranks.
+// Epochs are checked only when a part has completed one, which is rare: the
+// check goes through all ranks, and a cluster may have many.
 template <class F>
 bool data_ledger::resolve(lease_id id, F how) {
   auto* of = ledger_of(id);

@@ -23,9 +23,9 @@ public:
     // nop
   }
 
-  /// One decision made the versions after `before` up to `made`, with which
-  /// `epochs` are complete. Others get only the last of them; returns true when
-  /// it becomes due, as it does for each of them.
+  /// One decision made the versions after `before` up to `made`; `epochs`
+  /// epochs are complete with it. Others get only the last of these versions,
+  /// so it becomes due if any of them would. Returns whether it does.
   bool updated(version before, version made, uint64_t epochs) {
     auto completes = epochs > std::exchange(epochs_, epochs);
     auto due = frequency_ == 0

@@ -6,9 +6,9 @@
 // off may come again, be it hours later. One that has failed by itself does not
 // count: unless the cause is removed, it would fail again.
 //
-// A node that has a shard beside its worker starts this once, and goes on
-// without it. So its worker may come until it has ended, however it has. Others
-// that have joined such nodes are not waited for.
+// A node that has a shard beside its worker starts that worker once, and goes
+// on without it when it has ended. So such a worker may come until it has
+// ended, well or not. Workers that have joined such nodes are not waited for.
 //
 // A part of the coordinator's state. Pure; not thread-safe.
 
@@ -21,8 +21,8 @@ namespace troupe::cores {
 
 enum class departure : uint8_t {
   lost = 1, ///< Its connection broke, it is silent, or it only pauses.
-  ended,    ///< Its process has ended, or its part of it.
-  failed    ///< By itself, or it was expelled.
+  ended,    ///< Its process has ended, or the worker in it.
+  failed    ///< It has failed by itself, or was expelled.
 };
 
 class expected_workers {
@@ -44,7 +44,7 @@ public:
       away_.erase(who);
   }
 
-  /// Whether none may come of those that are not there.
+  /// Whether no worker that is absent may still come.
   bool none() const { return away_.empty(); }
 
 private:

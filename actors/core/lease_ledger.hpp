@@ -77,8 +77,8 @@ public:
 
   // -- leases -----------------------------------------------------------------
 
-  /// From now on only epochs below this number are handed out; nothing: all
-  /// are, which is so at first.
+  /// From now on only epochs below this number are handed out; empty, as at
+  /// first: all epochs.
   void end_before(std::optional<uint64_t> epoch) { end_ = epoch; }
 
   /// Whether `grant` has a lease.
@@ -86,8 +86,8 @@ public:
 
   /// Hands out the lowest free positions of the oldest epoch that has some:
   /// `batch` of them, or fewer at the end of a free range (the last lease of an
-  /// epoch may be short). Opens the next epoch when none is free. Empty when
-  /// that one is not to be handed out. O(log n).
+  /// epoch may be short). Opens the next epoch when none is free; empty when
+  /// that epoch is not to be handed out. O(log n).
   std::optional<lease> grant(worker_id who);
 
   /// The gradient of this lease was applied. False when the lease is not

@@ -24,7 +24,7 @@ struct membership_rules {
   uint32_t workers = 1;     ///< Training starts when all of them joined ...
   double join_timeout = 60; ///< ... or after these s, with at least one.
   uint32_t max_ranks = 1u << 16; ///< Ranks are below this.
-  uint32_t kept = 0; ///< Ranks below this are for those that ask for them.
+  uint32_t kept = 0; ///< Ranks below this are for workers that ask for them.
 };
 
 /// A place in the cluster that was given to a worker.

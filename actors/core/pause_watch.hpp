@@ -26,7 +26,7 @@ public:
     return late > tolerance * interval_ ? late : 0;
   }
 
-  /// Seconds since the timer should have come; negative: until it should.
+  /// Seconds since the timer was due; negative: it is not due yet.
   double overdue(double now) const { return now - due_; }
 
   double interval() const { return interval_; }

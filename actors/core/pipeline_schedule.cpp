@@ -7,7 +7,7 @@ namespace troupe::cores {
 std::vector<pipeline_pass> passes_of(config::pipeline_order rule,
                                      uint32_t stage, uint32_t stages,
                                      uint32_t micro_batches) {
-  // So many go forward before the first comes back.
+  // So many micro-batches go forward before the first comes back.
   auto ahead = rule == config::pipeline_order::gpipe
                  ? micro_batches
                  : std::min(micro_batches, stages - stage);

@@ -1,7 +1,7 @@
 #pragma once
-// A deadline for something that takes as long as it takes, as long as it goes
-// on: only progress of the thing that is waited for (its bytes, its samples)
-// extends it, and no other message does.
+// A deadline for work whose duration nobody knows: only progress of the work
+// that is waited for (its bytes, its samples) extends the deadline, and no
+// other message does.
 //
 // A value without a clock: times are arguments, in seconds of any one clock.
 // Not thread-safe.
@@ -18,11 +18,11 @@ public:
     // nop
   }
 
-  /// There was some, or the waiting begins anew.
+  /// There was progress, or the waiting begins anew.
   void progress(double now) { end_ = now + patience_; }
 
-  /// The thing has come so far: progress if that is not where it was.
-  /// Returns whether it is.
+  /// The work has come to `point`, which is progress if it is another point
+  /// than before. Returns whether it is.
   bool reached(uint64_t point, double now) {
     if (point == point_)
       return false;

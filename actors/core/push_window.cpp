@@ -76,7 +76,7 @@ freshness push_window::admit(const push_id& id) {
     std::erase(who.skipped, number);
     return freshness::fresh;
   }
-  // The worker has given up what is a full window below the newest.
+  // The worker has given up all pushes that are a full window below the newest.
   auto oldest = number - std::min<uint64_t>(number - 1, in_flight_ - 1);
   std::erase_if(who.skipped, [=](uint64_t x) { return x < oldest; });
   for (auto x = std::max(who.last + 1, oldest); x < number; ++x)

@@ -236,9 +236,9 @@ orders step_scheduler::carry_out(policies::decision decision) {
   return out;
 }
 
-// Comes to an end: who wakes takes a lease, or waits for the policy. When
-// nobody is left who will push, the policy holds gradients that are too few for
-// a step: it gets more from a further epoch.
+// The loop comes to an end, because a worker that wakes takes a lease or waits
+// for the policy. When nobody is left who will push, the gradients that the
+// policy holds are too few for a step: it gets more from a further epoch.
 orders step_scheduler::with_rest(orders out) {
   while (!out.stop) {
     if (!out_of_work_.empty()) {
@@ -324,8 +324,8 @@ void step_scheduler::release(std::span<const worker_id> who, orders& out) {
   }
 }
 
-// In rounds, so that the first step of a cluster has the first samples, and
-// each worker's second lease belongs to the next step.
+// Grants leases in rounds, so that the first step of a cluster has the first
+// samples, and each worker's second lease belongs to the next step.
 void step_scheduler::grant(std::span<const worker_id> who) {
   uint32_t rounds = 0;
   for (auto id : who)
@@ -362,7 +362,7 @@ void step_scheduler::give_back(member& who, lease_id id) {
 
 // -- leases that are out twice ------------------------------------------------
 
-// Those that are to be dealt again may have come back, or be settled.
+// Leases that are to be dealt again may have been given back or settled.
 bool step_scheduler::has_work() const {
   return ledger_.has_free() || std::ranges::any_of(again_, [this](lease_id id) {
            return ledger_.find(id) != nullptr;
@@ -386,28 +386,29 @@ std::optional<lease> step_scheduler::grant_again(const member& to) {
   return std::nullopt;
 }
 
-// A worker gives up a lease. Returns whether another one has it, too, and keeps
-// it alone; else it is free.
+// A worker gives up a lease. Returns true if another worker has the lease, too,
+// and keeps it alone; else the lease is free.
 bool step_scheduler::left_to_other(lease_id id) {
   return twice_.erase(id) > 0;
 }
 
-// Returns whether there were some.
+// Returns whether any of these leases was taken from the worker.
 bool step_scheduler::forget_taken(member& of, std::span<const lease_id> which) {
   return std::erase_if(of.taken, [which](const lease& one) {
            return std::ranges::count(which, one.id) > 0;
          }) > 0;
 }
 
-// They will push or pull, and rest then.
+// Workers that compute leases which were taken from them will push or pull, and
+// then rest.
 bool step_scheduler::some_work_in_vain() const {
   return std::ranges::any_of(members_, [](const auto& entry) {
     return !entry.second.taken.empty() && entry.second.where == place::working;
   });
 }
 
-// A gradient has arrived: the others' gradients of its leases will not count.
-// Returns who computes such a one.
+// A gradient has arrived: other workers' gradients of its leases will not
+// count. Returns the workers that are computing such a gradient.
 std::vector<worker_id>
 step_scheduler::take_from_others(const push_facts& facts) {
   std::vector<worker_id> out;
@@ -431,7 +432,8 @@ step_scheduler::take_from_others(const push_facts& facts) {
   return out;
 }
 
-// Another's gradient of some of its samples has arrived before.
+// Drops the gradient, since another worker's gradient of some of its samples
+// has arrived before.
 orders step_scheduler::drop_taken(const push_facts& facts) {
   auto& who = members_.at(facts.id.worker);
   who.where = place::working;

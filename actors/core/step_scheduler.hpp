@@ -9,7 +9,7 @@
 // nothing left rests: it leaves the policy, so that nobody waits for it, and
 // its request is answered when samples are given back and it has joined the
 // policy again. So a run applies the samples of its epochs and no others. Where
-// ranks have data to themselves nobody rests: who is done goes on.
+// ranks have data to themselves, nobody rests: a rank that is done goes on.
 //
 // While somebody rests, the leases of a worker that takes long may be dealt a
 // second time (backup tasks: Dean and Ghemawat 2004, "MapReduce", section 3.6).
@@ -94,7 +94,7 @@ struct orders {
 /// computes, and the next, which its loader prepares meanwhile.
 inline constexpr uint32_t leases_ahead = 2;
 
-/// The most that it may ask for.
+/// The most leases that a worker may ask for.
 inline constexpr uint32_t most_leases_ahead = 64;
 
 class step_scheduler {
@@ -139,14 +139,15 @@ public:
   /// A worker asks for weights. `abandoned` is the lease that it gave up.
   orders pull(worker_id who, lease_id abandoned);
 
-  /// Whose leases others would take, if they take too long: there are workers
-  /// that rest, and no samples for them. In the order of ranks.
+  /// The workers whose leases others would take if these took too long: some
+  /// workers rest, and there are no samples for them. In the order of ranks.
   std::vector<worker_id> awaited() const;
 
-  /// These leases take too long: those that rest may have them, too.
+  /// The leases of this worker take too long, so workers that rest may have
+  /// them, too.
   orders deal_again(worker_id who, life_number life);
 
-  /// An evaluator found these. Returns why the run ends, if it does.
+  /// An evaluator found these metrics. Returns why the run ends, if it does.
   std::optional<std::string> scored(const config::metrics& found);
 
   /// Why the run is already over, if it is: a resumed run may have reached its
@@ -192,7 +193,7 @@ private:
     place where = place::enlisted;
     bool asked = false;   ///< Its request for weights is at the server.
     sequence last{0};     ///< Of its gradients.
-    bool dropped = false; ///< That one was.
+    bool dropped = false; ///< Whether that gradient was dropped.
     uint32_t ahead = leases_ahead;
     std::vector<lease_id> leases; ///< Granted; neither pushed nor returned.
     /// The same, but another worker's gradient of them has arrived meanwhile.
@@ -230,7 +231,7 @@ private:
   push_window window_;
   refusals refusals_;
   policies::by_rank<member> members_;
-  std::vector<worker_id> out_of_work_; ///< Rest, but the policy has them yet.
+  std::vector<worker_id> out_of_work_; ///< They rest, but are in the policy.
   std::vector<worker_id> resting_;
   /// Members in the cluster; counted because each update needs the number.
   size_t joined_ = 0;

@@ -37,7 +37,8 @@ void evaluator_state::detach() {
   seen_ = version{0};
 }
 
-// It keeps its place until it has what the run ends with.
+// The evaluator keeps its place until it has the weights that the run ends
+// with.
 void evaluator_state::stop(const run_end& how) {
   if (std::exchange(stopped_, true))
     return;
@@ -92,7 +93,7 @@ void evaluator_state::evaluate(const watch_header& header,
                 });
 }
 
-/// @param then Called unless the link is another one when the score is there.
+/// @param then Called with the score, unless the link has changed meanwhile.
 void evaluator_state::score_weights(version number, const payload& weights,
                                     bool of_average,
                                     std::function<void(const score&)> then) {
@@ -109,7 +110,7 @@ void evaluator_state::score_weights(version number, const payload& weights,
       });
 }
 
-// A server that does not keep it any more gets a score without it.
+// A server that does not keep the average any more gets a score without it.
 void evaluator_state::ask_for_average(const watch_header& header,
                                       const score& found) {
   self_

@@ -18,7 +18,7 @@ namespace troupe {
 struct evaluator_parts {
   scorer_actor scorer;
   session_client_actor session; ///< Gets this evaluator its link.
-  last_weights last{};          ///< Who takes what the run ends with.
+  last_weights last{}; ///< Who takes the weights that the run ends with.
 };
 
 class evaluator_state {

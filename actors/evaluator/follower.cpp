@@ -69,8 +69,8 @@ void follower_state::look() try {
   end({1, one_line(err)});
 }
 
-// A run may take long to its first checkpoint; but a folder that is none of a
-// run is probably a wrong one.
+// A run may take long to its first checkpoint; but a folder without a run is
+// probably the wrong one.
 void follower_state::wait_for_run() {
   auto run = checkpoints_.parent_path();
   auto is_there = std::filesystem::exists(checkpoints_) ||
@@ -140,7 +140,7 @@ follower_state::next_in_order(const std::vector<models::checkpoint_entry>& all,
     if ((seen_ && one.step <= seen_->value) ||
         (one.step % every != 0 && !is_last))
       continue;
-    try { // Whole: it may be pruned at any time.
+    try { // Reads it whole, since it may be pruned at any time.
       return models::read_checkpoint(one.path);
     } catch (const run_error& err) {
       seen_ = version{one.step};

@@ -1,8 +1,9 @@
 #pragma once
 // An evaluator without a parameter server: watches a folder of checkpoints and
-// scores the newest one, or with `every` those of such steps in their order, as
-// evaluators on a shared file system do. The scores are kept in a file. It ends
-// when the run's summary exists and its last checkpoint is scored.
+// scores the newest one, or with `every` those of each such step in their
+// order, as evaluators on a shared file system do. The scores are kept in a
+// file. It ends when the run's summary exists and its last checkpoint is
+// scored.
 //
 // An actor; one in a process that only evaluates.
 
@@ -25,7 +26,7 @@ struct follower_parts {
   std::filesystem::path folder; ///< A run directory, or its `checkpoints`.
   int threads = 1;
   supervisor_actor supervisor;
-  /// Settings that this node was given, and the run must have alike.
+  /// Settings that were given to this node; the run must have the same.
   config::pairs given{};
   bool data_dir_given =
     false; ///< By a flag: the run's data must have use for it.
@@ -70,7 +71,7 @@ private:
   scorer_actor scorer_;
   int64_t classes_ = 0;
   std::optional<recording::kept_scores> scores_; ///< If they can be kept.
-  bool waits_ = false;                           ///< It has said so.
+  bool waits_ = false;                           ///< It has said that it waits.
 };
 
 } // namespace troupe

@@ -65,7 +65,7 @@ struct arrived {
 };
 
 /// The leases of this worker take longer than they should while others have
-/// nothing to do: these may have them, too.
+/// nothing to do, so the others may have them, too.
 struct deadline_passed {
   worker_id who;
   life_number life;

@@ -10,8 +10,8 @@ node_traffic::node_traffic(node_bytes weights, uint32_t workers)
   // nop
 }
 
-// Of a compressed gradient the lead sees its part; those of other shards are
-// compressed the same way.
+// Of a compressed gradient the lead sees its own part. That tells the size of
+// the whole, since the other parts are compressed the same way.
 void node_traffic::on_event(const event& entry) {
   if (!first_)
     first_ = entry.newest;

@@ -21,8 +21,8 @@ namespace troupe {
 struct node_bytes {
   uint64_t whole = 0; ///< Of a version of the weights.
   uint64_t lead = 0;  ///< Of these, those that the lead has.
-  /// Of these, those that the shard beside each worker has; empty: there is
-  /// none beside any.
+  /// Of these, those that the shard beside each worker has, by rank; empty: no
+  /// worker has a shard beside it.
   std::vector<uint64_t> beside{};
 };
 

@@ -56,7 +56,7 @@ private:
 
   struct worker {
     life_number life;
-    std::optional<double> began{};  ///< Its turn, in seconds awake.
+    std::optional<double> began{};  ///< When its turn began, in seconds awake.
     std::optional<double> pushed{}; ///< When it pushed last.
     std::deque<double> turns{};     ///< s; the last ones.
   };

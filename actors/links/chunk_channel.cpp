@@ -37,7 +37,7 @@ public:
   }
 
   chunk_end_actor::behavior_type make_behavior() {
-    // However this actor ends: nothing else would tell the owner.
+    // Tells the owner however this actor ends, since nothing else would.
     self_->attach_functor([owner = parts_.owner](const caf::error& why) {
       caf::anon_send(owner, detach_atom_v,
                      caf::make_error(errc::peer_lost, text_of(why)));
@@ -99,15 +99,15 @@ private:
 
   // -- what arrives -----------------------------------------------------------
 
-  // Of a tensor of another shape no bytes are expected, and no memory is
-  // allocated for it. Whether anybody waits for the tensor, the owner decides
-  // when it is complete.
+  // For a tensor of another shape, no bytes are expected and no memory is
+  // allocated. The owner decides, when the tensor is complete, whether anybody
+  // waits for it.
   void accept(frame message, const payload_shape& shape) {
     if (message.header.size() > transport::max_header_bytes)
       return close("a header is too long");
     if (!parts_.peer)
       return close("an unknown end sends frames");
-    // An answer: our tensor is no longer read.
+    // If this is an answer, the tensor of our request is no longer read.
     carrier_.let_go(message.request.value);
     if (!parts_.terms.takes(message.kind, shape)) {
       message.tensor = payload{shape, nullptr, nullptr};

@@ -9,7 +9,7 @@ namespace troupe {
 
 /// The end of a worker or an evaluator, which receives tensors of this shape
 /// only. The gateway makes the other end.
-/// @param activations Their largest shape; empty: there are none.
+/// @param activations The largest shape of activations; empty: there are none.
 frame_channel_ptr make_chunk_channel(payload_shape expected,
                                      gateway_actor gateway,
                                      payload_shape activations = {});

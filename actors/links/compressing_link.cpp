@@ -52,7 +52,7 @@ public:
   }
 
 private:
-  // A life begins with a pull.
+  // The first pull of a life begins the error feedback of that life.
   weights_result pull(const pull_header& header) {
     if (!parts_.feedback)
       return self_->delegate(parts_.link, pull_atom_v, header);

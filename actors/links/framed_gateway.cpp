@@ -28,7 +28,8 @@ framed_gateway_state::~framed_gateway_state() {
 path_end_actor::behavior_type framed_gateway_state::make_behavior() {
   self_->monitor(gateway_);
   self_->set_down_handler([this](const caf::down_msg& down) {
-    // Modules that end with a server that has finished say so in their answers.
+    // Modules that end because the server has finished say so in their answers,
+    // so this actor stays to send them.
     if (down.source == gateway_.address())
       self_->quit();
     else if (down.reason != caf::exit_reason::user_shutdown)

@@ -24,8 +24,8 @@ gateway_actor::behavior_type gateway_state::make_behavior() {
   if (parts_.coordinator)
     self_->monitor(parts_.coordinator);
   self_->set_down_handler([this](const caf::down_msg& down) {
-    // It outlives a server that has finished, so that an evaluator learns that
-    // the run is over before its link breaks.
+    // This actor outlives a server that has finished, so that an evaluator
+    // learns that the run is over before its link breaks.
     if (down.reason || down.source != parts_.server.address())
       self_->quit();
   });

@@ -2,8 +2,8 @@
 // Stands for the actor connection of one peer at the server: ties the peer's
 // link to it, so that both ends of a path end with the connection, and makes
 // the server's end for a link whose tensors are sent in chunks. Before that, it
-// sends the peer what is not trained of the weights, and at the end of the run,
-// if the peer asks, the last version of the others.
+// sends the peer the weights that are not trained, and at the end of the run,
+// if the peer asks, the last version of those that are.
 //
 // An actor beside the parameter server, one for each peer. It ends with the
 // peer, and when the peer does not set up its link in time.

@@ -32,7 +32,7 @@ payload joined(const payload& numbers, const payload& statistics) {
   return std::move(out).seal();
 }
 
-/// Divides a tensor; gives its statistics.
+/// Divides a tensor into activations and statistics; returns the statistics.
 payload divide(const activation_parts& parts, const payload& tensor,
                activations& out) {
   auto all = tensor ? tensor.shape().count : 0;

@@ -157,8 +157,8 @@ public:
     // nop
   }
 
-  // This wakes the actor that waits on the path. The poller ends by itself when
-  // the path is idle.
+  // Closing the path wakes the actor that waits on it. The poller ends by
+  // itself when the path is idle.
   ~path_channel() override {
     way_->close("this end is gone");
     if (writer_)

@@ -20,7 +20,7 @@ public:
   server_link(caf::blocking_actor* self, training_loop_actor there,
               const training_loop_parts& parts);
 
-  /// Waits for it; nothing when the run is over.
+  /// Waits for the next batch; nothing when the run is over.
   std::optional<compute_task> next();
 
   // Each throws `cancelled` if the batch is no longer wanted, and usage_error

@@ -82,8 +82,8 @@ training_loop_state::compute(const compute_task& task) {
   return asks;
 }
 
-// The worker hears of it when the chain, which has one batch at a time, is free
-// for the next.
+// The worker hears of the cancellation when the chain, which has one batch at a
+// time, is free for the next.
 void training_loop_state::cancel() {
   if (!job_ || job_->over)
     return;
@@ -119,7 +119,8 @@ void training_loop_state::end(const run_end& how) {
   leave_if_over();
 }
 
-// The worker has to hear of a loop that fails, and the loop of the accuracy.
+// This actor stays until both have ended: the worker has to hear of a loop that
+// fails, and the loop of the accuracy.
 void training_loop_state::leave_if_over() {
   if (!ended_ || !loop_ended_)
     return;
@@ -204,8 +205,9 @@ auto training_loop_state::read(const context_part& place) -> module_result {
                 {static_cast<int64_t>(place.count)}}};
 }
 
-// A lease may come a second time, before the loop has left the body of the
-// first: what it says there is not about the new batch, which it has not taken.
+// A lease may come a second time, before the loop has left its body for the
+// first. Calls in that body are not about the new batch, which the loop has not
+// taken.
 bool training_loop_state::is_open(lease_id which) const {
   return job_ && job_->task.from.id == which && job_->taken && !job_->over;
 }

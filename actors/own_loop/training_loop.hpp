@@ -82,7 +82,7 @@ private:
   caf::typed_response_promise<compute_task> waits_; ///< The loop, for a batch.
   std::optional<run_end> ended_;
   bool loop_ended_ = false;
-  caf::error broken_; ///< Why, if before the run.
+  caf::error broken_; ///< Why the loop ended before the run, if it did.
 };
 
 } // namespace troupe

@@ -17,8 +17,8 @@
 
 namespace troupe::policies {
 
-/// The upper limit of ranks wherever they are given out or read; it bounds the
-/// memory that a wrong one can cost.
+/// The upper limit of ranks wherever they are given out or read. It bounds the
+/// memory that a wrong rank can cost.
 inline constexpr uint32_t most_ranks = 1u << 20;
 
 template <class T>

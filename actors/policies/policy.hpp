@@ -67,9 +67,9 @@ struct decision {
   bool operator==(const decision&) const = default;
 };
 
-/// The rules of decision: a cure may change what is decided on the same events.
-/// The event log has their number, so that an older run is replayed by the
-/// rules that it was made by.
+/// The rules of decision. A fix may change what is decided on the same events,
+/// so the event log has the number of the rules: an older run is replayed by
+/// the rules that it was made by.
 ///
 ///   1  of release 0.1.0
 ///   2  `backup` brings a worker that is late each time back into phase

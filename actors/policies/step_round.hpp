@@ -33,7 +33,7 @@ public:
   /// The members that compute on version `v`, ordered by id.
   std::vector<worker_id> computing_on(version v) const;
 
-  /// Of these, those whose last gradients, so many or more in a row, were
+  /// Of these, the members whose last gradients, `times` or more in a row, were
   /// dropped as late.
   std::vector<worker_id> late_in_a_row(version v, uint32_t times) const;
 
@@ -74,7 +74,7 @@ private:
   struct member {
     state now = state::waiting;
     version reads;     ///< Valid while computing.
-    uint32_t late = 0; ///< Its last gradients that were dropped as late.
+    uint32_t late = 0; ///< How many of its last gradients were dropped as late.
   };
 
   void release(worker_id who, member& to, decision& out);

@@ -37,7 +37,7 @@ struct update_record {
   double epoch = 0; ///< Samples applied / samples in the data set.
   double lr = 0;
   std::span<const applied_gradient> gradients;
-  std::span<const config::metric> metrics = {}; ///< More than the loss.
+  std::span<const config::metric> metrics = {}; ///< Besides the loss.
 };
 
 /// The best of several scores.

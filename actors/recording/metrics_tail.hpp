@@ -9,11 +9,10 @@
 namespace troupe::recording {
 
 /// The step that the log in `path` has come to: that of its last `update` line,
-/// or of a later `resumed` line, since the updates that it has lost are told of
-/// already. Nothing when there is no such line or no file. Incomplete lines do
-/// not count. Reads from the end, so that the time does not depend on the
-/// length of the log. Throws `run_error` when the file cannot be read.
-/// Thread-safe.
+/// or of a later `resumed` line, which already tells of the updates that were
+/// lost. Nothing when there is no such line or no file. Incomplete lines do not
+/// count. Reads from the end, so that the time does not depend on the length of
+/// the log. Throws `run_error` when the file cannot be read. Thread-safe.
 std::optional<uint64_t> last_step(const std::filesystem::path& path);
 
 } // namespace troupe::recording

@@ -34,7 +34,7 @@ struct update {
   double lr = 0;
   uint64_t samples = 0;
   std::vector<recording::applied_gradient> gradients;
-  config::metrics metrics;       ///< More than the loss, if workers send them.
+  config::metrics metrics;       ///< Besides the loss, if workers send them.
   double samples_per_second = 0; ///< Since the run began.
   /// For the progress line; present only when it is due.
   std::optional<recording::progress_figures> progress;

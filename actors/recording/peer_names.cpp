@@ -8,7 +8,8 @@ namespace troupe::recording {
 
 namespace {
 
-/// Anybody can say hello without ever taking a place.
+/// The most names that wait for a place: anybody can say hello without ever
+/// taking one.
 constexpr size_t most_without_place = 4096;
 
 /// "host/4711" as "host, pid 4711".

@@ -21,9 +21,9 @@ struct progress_figures {
   double epoch = 0;
   std::optional<double> loss;
   double samples_per_second = 0;
-  /// Of the last evaluation: what says which weights are the best.
+  /// The metric of the last evaluation that decides which weights are the best.
   std::optional<config::metric> score;
-  std::optional<double> top5;         ///< Of it, too.
+  std::optional<double> top5;         ///< Of the same evaluation.
   uint32_t workers = 0;               ///< In the cluster now.
   uint32_t announced = 0;             ///< Connected; in the cluster or not yet.
   std::vector<worker_id> waiting_for; ///< policy::waiting_for()
@@ -32,13 +32,13 @@ struct progress_figures {
 /// "accuracy 81.11 %", "top-5 98.61 %" or, for others, "loss 1.4102"
 std::string metric_text(const config::metric& metric);
 
-/// All of them, with two blanks between them.
+/// The texts of all metrics, with two blanks between them.
 std::string metrics_text(const config::metrics& all);
 
 /// "evaluation   step 20  accuracy 81.11 %  loss 1.4102  top-5 98.61 %"
 std::string score_line(const evaluation_record& found);
 
-/// To the beginning of the terminal's line, which is then empty.
+/// Moves to the beginning of the terminal's line and clears the line.
 inline constexpr std::string_view erase_line = "\r\x1b[K";
 
 /// Minimal seconds between two sets of figures: users cannot read faster.

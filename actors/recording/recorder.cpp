@@ -25,8 +25,8 @@ constexpr uint32_t most_said = 64;
 constexpr size_t most_gathered = 1 << 16;
 constexpr double flush_interval = 1;
 
-/// Seconds between two looks at the claim to the run. A process that was
-/// stopped for so long that another leads the run looks before it writes.
+/// Seconds between two looks at the claim to the run. So a process that was
+/// stopped for so long that another one leads the run looks before it writes.
 constexpr double claim_interval = 0.05;
 
 } // namespace
@@ -177,7 +177,7 @@ void recorder_state::put(const note& at, const notes::checkpoint& entry) {
   say("checkpoint   " + entry.name);
 }
 
-// For whoever looks on; the files tell it by their times.
+// For users who look on only: in the files the times of the lines tell it.
 void recorder_state::put(const note&, const notes::standstill& entry) {
   say(
     recording::standstill_line(entry.seconds, entry.progress, parts_.workers));

@@ -20,7 +20,7 @@ namespace troupe {
 
 struct recorder_parts {
   std::filesystem::path folder; ///< The run directory, which must exist.
-  /// Without it nothing more is written there; null: it is not asked for.
+  /// Nothing more is written there when this is lost; null: it is not checked.
   models::life_claim_ptr claim{};
   std::string network;
   std::string dataset;
@@ -35,7 +35,7 @@ struct recorder_parts {
   /// files are complete only at the end. For runs that are never resumed and in
   /// which writing is most of the work.
   bool gathers = false;
-  recording::peer_names_ptr peers{}; ///< Whose lines say host and process.
+  recording::peer_names_ptr peers{}; ///< Host and process of each worker.
 };
 
 class recorder_state {

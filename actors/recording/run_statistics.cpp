@@ -51,7 +51,7 @@ void run_statistics::evaluated(uint64_t step, const config::metrics& found) {
   auto value = config::value_of(found, best_by_->name);
   if (!value || std::isnan(*value))
     return;
-  // The first of equal ones.
+  // Of equal scores the first is the best.
   if (!best_value_ || best_by_->is_better(*value, *best_value_)) {
     best_value_ = value;
     best_step_ = step;
@@ -208,7 +208,7 @@ run_times run_statistics::load(const proto::Counters& in) {
                             {x.compute_seconds(), x.wait_seconds(),
                              x.data_seconds(), x.idle_seconds()}};
   }
-  // What was the best by another order is not it any more.
+  // A best score by another order does not count any more.
   if (auto best = best_in(in);
       best && best_by_.value_or(best->by) == best->by) {
     fresh.best_by_ = best->by;

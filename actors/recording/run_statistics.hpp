@@ -24,7 +24,7 @@ struct push_times {
   double compute_seconds = 0; ///< Batch, forward and backward.
   double wait_seconds = 0;    ///< For the parameter server's last answer.
   double data_seconds = 0;    ///< Part of compute_seconds, for the batch.
-  double idle_seconds = 0; ///< Part of it: of a pipeline's stage, on average.
+  double idle_seconds = 0; ///< Part of compute_seconds; of a stage, on average.
 };
 
 /// Seconds since the run began; a resumed run continues the count of its
@@ -42,7 +42,7 @@ struct best_so_far {
   uint64_t step = 0;
 };
 
-/// Nothing if there was no score.
+/// The best score in these counters; nothing if there was no score.
 std::optional<best_so_far> best_in(const proto::Counters& in);
 
 class run_statistics {
@@ -68,7 +68,7 @@ public:
   /// Workers met this many damaged samples; other samples replace them.
   void skipped(uint64_t samples) { samples_skipped_ += samples; }
 
-  /// Without an order it is chosen by the first score.
+  /// A version was scored. Without an order, the first score chooses one.
   void evaluated(uint64_t step, const config::metrics& found);
 
   // -- figures ----------------------------------------------------------------
@@ -93,7 +93,7 @@ public:
   /// worker that never pushed.
   std::vector<std::optional<double>> accepted_share() const;
 
-  /// Which score is the best; nothing before one has such a metric.
+  /// The order that decides which score is the best; nothing until it is known.
   const std::optional<config::metric_order>& best_by() const noexcept {
     return best_by_;
   }

@@ -38,10 +38,10 @@ struct summary {
   double wall_seconds = 0;
   std::optional<double> virtual_seconds;
   double samples_per_second = 0;
-  /// Of the last version; final_loss, final_accuracy and final_accuracy_top5
-  /// are of these, too.
+  /// The metrics of the last version; final_loss, final_accuracy and
+  /// final_accuracy_top5 are taken from these.
   std::optional<config::metrics> final_metrics;
-  /// Which metric is the best where; best_accuracy and best_metric.
+  /// By which metric the best is chosen, for best_accuracy and best_metric.
   std::optional<config::metric_order> best_by;
   std::optional<double> best_value;
   std::optional<uint64_t> best_step;

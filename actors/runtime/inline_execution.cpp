@@ -21,13 +21,13 @@ class inline_execution;
 /// The actors that this thread collects or runs.
 thread_local inline_execution* at_hand = nullptr;
 
-/// Messages that are handled for an actor at most. More would keep the thread
+/// The most messages that are handled for one actor. More would keep the thread
 /// from its own work when all ask the same actor.
 constexpr size_t at_a_time = 4;
 
-/// An actor that took longer for a message leaves the next to another thread.
-/// What is done sooner is not worth waking one, which interrupts a thread that
-/// computes.
+/// An actor that took longer than this for a message leaves its next one to
+/// another thread. Shorter work is not worth waking a thread, which would
+/// interrupt one that computes.
 constexpr auto brief = std::chrono::milliseconds(1);
 
 class inline_execution final : public caf::execution_unit {

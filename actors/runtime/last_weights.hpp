@@ -1,6 +1,6 @@
 #pragma once
-// Where the version that a run ends with goes, at a node whose process wants
-// it. A value; thread-safe.
+// Who gets the version that a run ends with, at a node whose process wants it.
+// A value; thread-safe.
 
 #include "messages/error.hpp"
 #include "messages/interfaces.hpp"
@@ -17,9 +17,10 @@ struct last_weights {
     {}; ///< The last one that this node has sent; `seq` 0: none.
 };
 
-/// Fetches them through the session client, hands them over, and then calls
-/// `then` with how the run has ended: a line says if they did not come. Ignores
-/// a run that has failed, or whose next life goes on.
+/// Fetches the last weights through the session client, hands them over, and
+/// then calls `then` with how the run has ended; if the weights did not come,
+/// its line says so. Fetches nothing if nobody wants them, the run has failed,
+/// or its next life goes on.
 template <class Self, class F>
 void hand_over_last(Self* self, const last_weights& wish,
                     const session_client_actor& session, const run_end& how,

@@ -20,7 +20,7 @@ payload to_payload(at::Tensor flat) {
   payload_shape shape{flat.scalar_type() == at::kDouble ? element_type::float64
                                                         : element_type::float32,
                       static_cast<uint64_t>(flat.numel())};
-  static constexpr std::byte nothing{}; // No numbers are a payload, too.
+  static constexpr std::byte nothing{}; // An empty payload has an address.
   const auto* data = flat.numel() == 0
                        ? &nothing
                        : static_cast<const std::byte*>(flat.const_data_ptr());

@@ -8,11 +8,11 @@
 
 namespace troupe {
 
-/// The numbers of a tensor, without its graph; an undefined one has none.
+/// The numbers of a tensor, without its graph; an undefined tensor has none.
 /// Nobody may write to them afterwards.
 activations to_activations(const at::Tensor& x);
 
-/// For reading only; undefined if there are none.
+/// A tensor for reading only; undefined if there are no numbers.
 /// @throws run_error if the sizes do not fit the numbers.
 at::Tensor to_tensor(const activations& x);
 

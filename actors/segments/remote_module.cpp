@@ -39,7 +39,7 @@ remote_module_state::~remote_module_state() {
 module_host_actor::behavior_type remote_module_state::make_behavior() {
   self_->monitor(parts_.server);
   self_->set_down_handler([this](const caf::down_msg& down) {
-    // Linked stages stay when this actor ends without a reason.
+    // Linked stages would stay if this actor ended without a reason.
     self_->quit(down.reason ? down.reason : caf::exit_reason::user_shutdown);
   });
   for (const auto& stage : parts_.segments)

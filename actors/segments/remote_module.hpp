@@ -34,8 +34,8 @@ struct remote_module_parts {
   parameter_server_actor server; ///< The shard.
   /// What computes each segment of the network; null for those of others.
   std::vector<stage_actor> segments;
-  /// The shard's elements of the flat weights, and of them the last, which are
-  /// the worker's own: its parameters, and all running statistics.
+  /// The shard's elements of the flat weights. The last `own` of them are the
+  /// worker's own: its parameters, and all running statistics.
   models::element_range range{};
   uint64_t own = 0;
   config::scalar_type dtype = config::scalar_type::float32;
@@ -108,7 +108,7 @@ private:
   payload weights_;     ///< Given to the worker last, as a whole.
   version version_;
   std::map<lease_id, context> contexts_;
-  bool over_ = false; ///< Training is.
+  bool over_ = false; ///< Training is over.
 };
 
 } // namespace troupe

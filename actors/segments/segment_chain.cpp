@@ -38,7 +38,7 @@ compute_actor::behavior_type chain_state::make_behavior() {
       give_up({});
       finish();
     },
-    // So that the stages that are linked to it end, too.
+    // Ends this actor, so that the stages that are linked to it end, too.
     [this](ended_atom, const run_end&) {
       self_->quit(caf::exit_reason::user_shutdown);
     },
@@ -212,8 +212,8 @@ void chain_state::ask_for_loss(uint32_t micro_batch,
 
 // -- the end of a batch -------------------------------------------------------
 
-// Only a computation that cannot be done is a failure of this worker. Whatever
-// else an owner says, the worker hears it from its server, too.
+// Only a computation that cannot be done is a failure of this worker. Of all
+// other errors of an owner the worker hears from its server, too.
 void chain_state::refuse(size_t segment, const caf::error& why) {
   job_->segments[segment].busy = false;
   --job_->busy;
@@ -224,7 +224,7 @@ void chain_state::refuse(size_t segment, const caf::error& why) {
   finish();
 }
 
-// The contexts elsewhere are closed by a message; those that are here see the
+// Contexts elsewhere are closed by a message; stages that are here see the
 // flag, too.
 void chain_state::give_up(const caf::error& why) {
   if (!job_ || job_->over)

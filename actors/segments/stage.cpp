@@ -19,7 +19,7 @@ namespace troupe {
 stage_state::stage_state(pointer self, const computing_parts& parts,
                          int64_t classes, const stage_place& where)
   : self_(self), parts_(parts), classes_(classes), where_(where) {
-  idle_.push_back(take_segment()); // So that a bad one is known at once.
+  idle_.push_back(take_segment()); // So that errors in it are known at once.
 }
 
 stage_actor::behavior_type stage_state::make_behavior() {
@@ -40,7 +40,8 @@ stage_actor::behavior_type stage_state::make_behavior() {
   };
 }
 
-// A replica has one context at a time: a parameter is bound to one version.
+// Each context gets a segment of its own, since the parameters of a segment are
+// bound to one version at a time.
 std::unique_ptr<models::segment> stage_state::take_segment() {
   if (idle_.empty())
     return std::make_unique<models::segment>(parts_.settings.training, classes_,

@@ -27,7 +27,8 @@ bool checkpoint_schedule::take_checkpoint() {
   return true;
 }
 
-// The run does not end before they are done.
+// Has the workers save their error feedback. The run does not end before they
+// have.
 void checkpoint_schedule::keep_error_feedback() {
   if (!parts_.has_error_feedback)
     return;
@@ -44,7 +45,8 @@ void checkpoint_schedule::keep_error_feedback() {
   }
 }
 
-// Shards handle messages meanwhile, but what they add belongs to this version.
+// The shards handle messages meanwhile, but the state that they add is that of
+// this version.
 void checkpoint_schedule::collect(
   std::function<void(const snapshot_ptr&)> then) {
   auto out = std::make_shared<snapshot>();
@@ -81,7 +83,7 @@ void checkpoint_schedule::collect(
   });
 }
 
-// Not within the step that wanted the checkpoint.
+// Tells the lead later, not within the step that wanted the checkpoint.
 void checkpoint_schedule::fail(const std::string& line) {
   parts_.self->run_delayed(caf::timespan{0},
                            [this, line] { lead_.saving_failed(line); });

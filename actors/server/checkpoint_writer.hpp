@@ -13,7 +13,7 @@ namespace troupe {
 struct checkpoint_writer_parts {
   std::filesystem::path folder; ///< `checkpoints` in the run's folder.
   uint32_t keep = 3;            ///< Number of newest checkpoints that are kept.
-  /// Without it nothing more is written there; null: it is not asked for.
+  /// Nothing more is written there when this is lost; null: it is not checked.
   models::life_claim_ptr claim{};
 };
 

@@ -52,7 +52,7 @@ bool gathered_sums::in_order(const gathered& sum) const {
          std::ranges::all_of(sum.here, is_good);
 }
 
-// It may have waited for the recorder in the meantime.
+// Checks the sum again, since it may have waited for the recorder meanwhile.
 void gathered_sums::hand_in(gathered sum) {
   if (!closed_ && !in_order(sum))
     return give_up(sum);
@@ -67,7 +67,8 @@ void gathered_sums::give_up(const gathered& sum) {
     one.asks.deliver(no_part());
 }
 
-// Its samples are handed out again soon.
+// Gives up the sums that this worker is part of, since its samples are handed
+// out again soon.
 void gathered_sums::leave(worker_id who, life_number life) {
   if (!sums_)
     return;

@@ -24,7 +24,7 @@ struct new_push {
   caf::typed_response_promise<release_header, payload> asks;
 };
 
-/// What the gathering of sums asks of who accepts pushes.
+/// What `gathered_sums` asks of the part that accepts pushes.
 class push_desk {
 public:
   virtual ~push_desk() = default;
@@ -38,7 +38,7 @@ public:
   /// Calls `work` when the server accepts pushes: now or later.
   virtual void when_ready(std::function<void()> work) = 0;
 
-  /// All others of the same sum come with it.
+  /// Accepts a push; all others of the same sum are accepted with it.
   virtual void accept_part(new_push one) = 0;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 // What the parts of the parameter server ask of it and tell it. A part is made
-// of the lead and of what it works on, and knows nothing else of the server:
-// docs/design/0018-server-events.md says which part does what.
+// from the lead and from what the part works on, and knows nothing else of the
+// server: docs/design/0018-server-events.md says which part does what.
 //
 // Implemented by the parameter server; called on its thread, by its parts.
 
@@ -76,7 +76,7 @@ public:
   /// `made`, which is published. Not called for a decision without steps.
   virtual void versions_made(version before, version made) = 0;
 
-  /// The decision is carried out, but for its answers.
+  /// The decision is carried out, except that nobody is answered yet.
   virtual void decision_done(const cores::orders& decided) = 0;
 
   /// Does this work, after the call that led to it; the run fails if it throws.

@@ -137,8 +137,8 @@ void parameter_server_state::pass_deadline(worker_id who, life_number life) {
 
 namespace {
 
-/// For the log; of a lease that the worker does not have only the number is
-/// known.
+/// The leases of a push for the log. Of a lease that the worker does not have,
+/// only the number is known.
 std::vector<lease> leases_for_log(const arrived_push& push) {
   if (push.from && !push.from->empty())
     return *push.from;
@@ -243,8 +243,8 @@ void parameter_server_state::stop() {
 }
 
 // Shards are lost, whose part of a step would be waited for in vain, or all
-// workers. A run that was told to stop does not go on, nor does a server that
-// nobody would find at its next port.
+// workers are. A run that was told to stop does not go on, nor does a server
+// that nobody would find at its next port.
 void parameter_server_state::regroup(const run_end& how) {
   if (how.next.empty())
     return in_order([this, line = how.line] { give_up(line); });
@@ -277,7 +277,7 @@ void parameter_server_state::deal_anew() {
 // input.
 void parameter_server_state::fail_for_others(const std::string& line) {
   if (!ending_.is_closed())
-    tell(inputs::failed{line}, {}); // Nothing is carried out, also in a step.
+    tell(inputs::failed{line}, {}); // Also in a step: nothing is carried out.
   ending_.fail(line);
 }
 
@@ -291,7 +291,8 @@ event parameter_server_state::tell(input&& cause, cores::orders&& decided) {
   event at{0,  self_->clock().now(), std::move(cause), std::move(decided),
            {}, scheduler_.current()};
   try {
-    // How far the data has come is a walk over all parts: for steps only.
+    // Finding out how far the data has come takes a walk over all parts, so it
+    // is done for steps only.
     if (!at.decided.updates.empty())
       at.rates = pipeline_.rates_of(at.decided.updates, metrics_->epochs(),
                                     scheduler_.ledger().samples());
@@ -343,7 +344,8 @@ parameter_server_state::header_for(const cores::release_order& ready) const {
   return {scheduler_.current(), parts_.life(), ready.leases, ready.dropped};
 }
 
-// While the lead makes its own part, their answers are on the way.
+// The answers of the other shards are on the way while the lead makes its own
+// part.
 void parameter_server_state::steps_ordered(const cores::orders& decided) {
   if (decided.stop || !shards_.any())
     return;

@@ -84,8 +84,8 @@ struct parameter_server_parts {
   checkpoint_writer_actor writer;
   models::lanes across; ///< Threads that share each pass over the weights.
   payload_memory_ptr memory = heap_memory(); ///< For versions of the weights.
-  /// Under the virtual clock: when the first computation began. Else empty, and
-  /// a long time without a step is said.
+  /// Under the virtual clock: when the first computation began. Else empty;
+  /// then a long time without a step is reported.
   std::function<std::optional<caf::actor_clock::time_point>()> began;
   event_sink event_log; ///< Takes the events of this life; may be empty.
   /// Is told of each event after all other subscribers; or null. Under the
@@ -226,8 +226,8 @@ private:
   coordinator_actor coordinator_;
   std::map<std::string, std::string> transports_; ///< Of each worker so far.
   std::optional<models::best_score> best_; ///< Of the best weights on disk.
-  uint32_t contexts_waited_ = 0;           ///< Times, at the end of the run.
-  bool last_is_wanted_ = false; ///< Somebody takes what the run ends with.
+  uint32_t contexts_waited_ = 0; ///< How often, at the end of the run.
+  bool last_is_wanted_ = false;  ///< Somebody takes the last weights.
   // With remote shards: the digests of the version that the run ends with.
   std::optional<std::string> weights_sha256_;
   std::optional<std::string> state_sha256_;

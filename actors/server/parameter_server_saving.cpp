@@ -36,7 +36,7 @@ std::vector<served_worker> parameter_server_state::workers() const {
   return requests_.all();
 }
 
-/// With `--keep-best full`: the best one, and those that may become it.
+/// With `--keep-best full`: the best checkpoint, and those that may become it.
 std::vector<uint64_t> parameter_server_state::staying_checkpoints() const {
   std::vector<uint64_t> out;
   if (parts_.settings.checkpoint.keep_best != config::best_rule::full)
@@ -50,7 +50,7 @@ std::vector<uint64_t> parameter_server_state::staying_checkpoints() const {
   return out;
 }
 
-// Of the version that the run ends with, the digests are in the summary.
+// Keeps the digests of the version that the run ends with, for the summary.
 void parameter_server_state::state_collected(const snapshot& state) {
   if (!ending_.begun() || state.manifest.step() != newest_.value)
     return;
@@ -96,7 +96,7 @@ void parameter_server_state::finish_work() {
     feed_.finish();
     hand_over_last();
   }
-  // Saved already: then only its digest is needed.
+  // If this version is saved already, only its digest is needed.
   if (!checkpoints_.take_checkpoint() && model_.has_weights() &&
       shards_.any() && shards_.complete())
     checkpoints_.collect([this](const snapshot_ptr& whole) {
@@ -114,8 +114,8 @@ void parameter_server_state::finish_work() {
   saving_is_idle();
 }
 
-// To the members that take it, through the coordinator, which stays until they
-// have left.
+// Hands the last version to the members that take it. It goes through the
+// coordinator, which stays until they have left.
 void parameter_server_state::hand_over_last() {
   if (!model_.has_weights() || (!last_is_wanted_ && feed_.evaluators() == 0))
     return;
@@ -150,7 +150,8 @@ void parameter_server_state::saving_takes_too_long() {
       " s: the disk takes no more; free it and go on with --resume auto");
 }
 
-// The workers have been told to stop, and close theirs.
+// Waits a while for open contexts of modules: the workers have been told to
+// stop, and close theirs.
 void parameter_server_state::close_run() {
   constexpr auto pause = std::chrono::milliseconds(5);
   constexpr uint32_t most = 200;

@@ -75,7 +75,7 @@ parameter_server_state::parameter_server_state(pointer self,
   // The best weights may come from steps that were rolled back.
   if (best_)
     metrics_->load(*best_);
-  // The memory of these is as large as the model's and its optimiser's.
+  // Frees what is as large as the model and its optimiser.
   parts_.from.first.reset();
   parts_.from.resumed = without_tensors(parts_.from.resumed);
   events_.subscribe(log_);

@@ -42,7 +42,7 @@ server_model make_server_model(const parameter_server_parts& parts) {
                : server_model{settings, parts.data.classes, parts.memory, with,
                               first_of(parts)};
   out.keep_frozen(parts.from.frozen);
-  // Its layout is that of a network, which was as large as the weights.
+  // Its layout was taken from a network, which was as large as the weights.
   models::give_back_kept_tensor_memory();
   return out;
 }

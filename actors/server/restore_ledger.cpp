@@ -24,7 +24,7 @@ cores::ledger_state state_of(const epoch_list& epochs, uint64_t opened) {
   return state;
 }
 
-/// In the form that a manifest has.
+/// How the data is shared out, in the form that a manifest has.
 std::string sharding_of(const config::data_settings& data) {
   return config::print(data.sharding) + (data.drop_last ? " drop-last" : "");
 }

@@ -31,7 +31,7 @@ public:
     close_when_done();
   }
 
-  /// The run can do nothing more: it has failed, but what it has is kept.
+  /// The run cannot go on, but what it has is kept.
   void give_up(std::string line) {
     if (begun_)
       return;

@@ -60,8 +60,8 @@ void run_metrics::load(const models::best_score& kept) {
   statistics_.evaluated(kept.step, kept.metrics);
 }
 
-// First the input, then the decisions, in the order in which they are carried
-// out.
+// Counts the input first, then the decisions in the order in which they are
+// carried out.
 void run_metrics::on_event(const event& entry) {
   arrived_ = nullptr;
   std::visit([&](const auto& input) { count_input(entry, input); }, entry.what);

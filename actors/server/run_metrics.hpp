@@ -49,8 +49,7 @@ public:
 
   void on_event(const event& entry) override;
 
-  /// To be called every second or so: records it when there was no step for
-  /// long.
+  /// To be called every second or so: records that there was no step for long.
   void note_standstill();
 
   const recording::run_statistics& statistics() const { return statistics_; }

@@ -92,7 +92,8 @@ bool step_pipeline::limit(step next) {
   return false;
 }
 
-/// The same when it is known which factors its parameters have.
+/// The same for a step whose norm is limited: goes on when the factors of its
+/// parameters are known.
 bool step_pipeline::measure(step next) {
   if (!parts_.model->has_factors()) {
     finish(std::move(next));

@@ -46,8 +46,9 @@ public:
   void carry_out(const cores::orders& decided,
                  const std::vector<double>& rates);
 
-  /// Whether a decision is not carried out yet. Nothing else can be, and the
-  /// weights are not yet those that the scheduler's counts are about.
+  /// Whether a decision is still being carried out. Until that is done no other
+  /// can be, and the weights are not yet those that the scheduler's counts are
+  /// about.
   bool is_open() const { return decided_.has_value(); }
 
   /// Forgets all gradients: no more steps will be made.

@@ -33,7 +33,8 @@ void version_feed::set_evaluators(uint32_t evaluators) {
     shown_.erase(shown_.begin());
 }
 
-/// To the first evaluator that comes before a later version is due.
+/// Shows version 0 to the first evaluator that comes before a later version is
+/// due.
 void version_feed::show_first() {
   if (!parts_.first || waiting_.back().after > version{0})
     return;
@@ -82,7 +83,7 @@ void version_feed::show_due() {
   serve();
 }
 
-// One at a time, except for the last.
+// Fetches versions one at a time, except for the last.
 void version_feed::fetch_due() {
   auto due = lead_.newest();
   if (!is_wanted() || !parts_.shards->complete() || fetching_ == due ||
@@ -122,8 +123,8 @@ void version_feed::serve() {
   });
 }
 
-// An evaluator that left never scores what it was given; and a replay gets
-// scores that no one asked for.
+// Keeps a few versions only: an evaluator that left never scores what it was
+// given, and a replay gets scores that nobody asked for.
 void version_feed::remember(version shown, const shown_version& current) {
   if (!parts_.keeps_shown && !current.average)
     return;

@@ -29,7 +29,7 @@ struct version_feed_parts {
   uint64_t frequency = 0;   ///< Steps between versions that are due.
   uint64_t epochs = 0;      ///< Complete when this life of the server begins.
   bool keeps_shown = false; ///< Whether the best weights are saved.
-  /// The whole version 0 if it is due, too: weights that are not drawn.
+  /// The whole version 0 if it is due, too, since its weights are not drawn.
   payload first{};
 };
 
@@ -71,7 +71,7 @@ public:
   /// is not kept any more.
   shown_version take_shown(version number);
 
-  /// Versions whose score is still to come, of those that are kept for it.
+  /// The kept versions whose score is still to come.
   std::vector<version> unscored() const;
 
   /// The run is over: answers all evaluators that wait, and from now on each

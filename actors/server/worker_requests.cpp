@@ -48,8 +48,8 @@ auto worker_requests::pull(const pull_header& header) -> weights_result {
   return asks;
 }
 
-// While the recorder cannot write, requests must wait: else notes would pile
-// up.
+// While the recorder cannot write, requests must wait, since notes would pile
+// up otherwise.
 bool worker_requests::is_held_up() const {
   return parts_.notes->is_full() || lead_.makes_steps();
 }
@@ -75,7 +75,7 @@ void worker_requests::accept(const push_header& header, const payload& gradient,
                              weights_promise asks) {
   request_id id{header.id.worker, header.id.life, header.request};
   if (auto err = objection(header)) {
-    // A gradient that arrived before may be held for a step.
+    // Names no push for a duplicate: the first one may be held for a step.
     parts_.shards->refuse(id, err == errc::duplicate ? push_id{} : header.id);
     return asks.deliver(err);
   }

@@ -72,7 +72,7 @@ public:
   /// A gradient was dropped, or applied.
   void note_settled(const push_id& id, bool applied);
 
-  /// Of each member the last gradient that was applied, if there is one.
+  /// For each member, its last gradient that was applied, if there is one.
   std::vector<push_id> applied() const;
 
   std::vector<served_worker> all() const;

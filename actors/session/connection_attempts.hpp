@@ -31,8 +31,8 @@ public:
   }
 
   /// A request of this attempt is under way to an actor that may be elsewhere.
-  /// CAF answers none whose receiver is lost with its connection, so the down
-  /// handler of `self` asks `lost_with`.
+  /// CAF does not answer a request whose receiver is lost with its connection,
+  /// so the down handler of `self` asks `lost_with`.
   template <class Self>
   void asks(Self* self, const caf::strong_actor_ptr& whom) {
     self->monitor(whom);
@@ -57,8 +57,9 @@ public:
     return backoff_.next(now);
   }
 
-  /// The other side still starts, and has come so far: as long as that changes,
-  /// the time to give up begins anew. Returns whether it has.
+  /// The other side is still starting, and has done this much work. If that is
+  /// another amount than before, the time to give up begins anew. Returns
+  /// whether it is.
   bool starts(uint64_t work, double now) { return backoff_.reached(work, now); }
 
   /// The attempt got a place.
@@ -101,7 +102,7 @@ private:
   caf::actor_addr asked_;
   bool under_way_ = false;
   double since_ = 0;  ///< When the first attempt of the series failed.
-  bool said_ = false; ///< That it waits.
+  bool said_ = false; ///< The user was told that this node waits.
 };
 
 /// Seconds that nodes have to find a lead that begins anew, without a word.

@@ -1,8 +1,8 @@
 #pragma once
 // Fetches weights from a gateway: those that a run does not train, before the
-// worker or evaluator that needs them is made; or those that it ends with. They
-// come over the actor connection, whichever path the tensors of a step take:
-// they come once.
+// worker or evaluator that needs them is made; or those that the run ends with.
+// They come over the actor connection, whichever path the tensors of a step
+// take, since they come only once.
 //
 // An actor; one for each transfer, which ends with it. Its interface:
 // messages/interfaces.hpp.

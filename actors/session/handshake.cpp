@@ -13,7 +13,7 @@ namespace troupe {
 
 namespace {
 
-/// Seconds that the reason of a failure may take.
+/// Seconds for finding out why a connection has failed.
 constexpr double to_look_again = 0.2;
 
 caf::timespan patience_of(const connection_attempts& attempts) {

@@ -32,7 +32,8 @@ struct handshake_outcomes {
   std::function<void(const proto::Welcome&)> measure = nullptr;
   /// The peer still starts, and has done so much for that; `later` follows.
   std::function<void(uint64_t work)> starts = nullptr;
-  /// The run goes on with other nodes than this one, a shard, takes it to.
+  /// This node is a shard, and the run goes on with other nodes than it
+  /// believes.
   std::function<void(const proto::Welcome&)> elsewhere = nullptr;
 };
 

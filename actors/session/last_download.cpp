@@ -7,8 +7,8 @@
 
 namespace troupe {
 
-// The server has them ready once all its shards have given theirs; from then on
-// they must keep coming.
+// The server has the weights ready once all its shards have given theirs; from
+// then on the bytes must keep coming.
 last_version last_download::fetch(const gateway_actor& from,
                                   const payload_shape& shape) {
   if (!from)

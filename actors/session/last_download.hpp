@@ -1,6 +1,6 @@
 #pragma once
-// Fetches what the run ends with, for the participant of a session client that
-// waits for it: asks the server, then downloads the weights.
+// Fetches the weights that the run ends with, for the participant of a session
+// client that waits for them: asks the server, then downloads them.
 //
 // A part of a session client's state, called on its thread; not thread-safe.
 

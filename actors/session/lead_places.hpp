@@ -22,7 +22,7 @@ public:
   /// The place to try, or where the lead was found.
   const config::address& current() const { return all_[at_]; }
 
-  /// Whether that is where the lead was last.
+  /// Whether the current place is where the lead was last.
   bool is_first() const { return at_ == 0; }
 
   /// Goes on to the next place. False when that is the first one again: all

@@ -40,8 +40,8 @@ remote_session_client_state::remote_session_client_state(
 
 // -- connecting ---------------------------------------------------------------
 
-// The lead's admission first; then, for a worker, those of the other shards,
-// which the lead names.
+// Asks the lead's admission first; then, for a worker, those of the other
+// shards, which the lead names.
 void remote_session_client_state::connect() {
   attempts_.begin();
   servers_.clear();
@@ -106,7 +106,7 @@ void remote_session_client_state::require_allowed(
     config::require_loopback(where, from);
 }
 
-// This node connects to them, at once or when one of them leads.
+// The shards that this node connects to, at once or when one of them leads.
 std::vector<config::address>
 remote_session_client_state::shards_of(const proto::Welcome& welcome) const {
   auto connects = parts_.hello.role() == "worker" ||
@@ -231,7 +231,7 @@ registration_request remote_session_client_state::wish() const {
           parts_.takes_last};
 }
 
-// Before it is connected, it takes no seat then.
+// If the node is not connected yet, it takes no seat when it is.
 void remote_session_client_state::pause() {
   if (!participant_ || std::exchange(paused_, true) || !link_)
     return;
@@ -277,7 +277,8 @@ void remote_session_client_state::seated(
 }
 
 // Only a lead whose nodes go on without it says where the run's files are. The
-// next one may have changed what this node has agreed to.
+// next lead may have changed what this node has agreed to, so the hello insists
+// on no setting any more.
 void remote_session_client_state::note_successors() {
   if (!parts_.follows || welcome_.run_directory().empty())
     return;

@@ -42,7 +42,7 @@ public:
 
   const std::vector<server>& all() const { return all_; }
 
-  /// The first that is not tied yet.
+  /// The index of the first server that is not tied yet.
   std::optional<size_t> next() const;
 
   /// Notes what a server's welcome says of its part. Throws `path_error`.
@@ -62,7 +62,7 @@ public:
   /// them; else empty.
   std::vector<uint64_t> counts_with_feedback() const;
 
-  /// One link for all; the error feedback is for those that compress.
+  /// Makes one link for all; the error feedback is for those that compress.
   parameter_server_actor join(const std::shared_ptr<error_feedback>& feedback);
 
   /// Sends gradients early to those that can take them; null: none can.

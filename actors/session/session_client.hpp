@@ -126,8 +126,8 @@ struct remote_session_client_parts : lead_search {
   /// The data that the worker has to itself; may be empty.
   std::function<owned_data()> owns;
   bool awaits_score = false;             ///< As in a worker's registration.
-  uint32_t leases = cores::leases_ahead; ///< The same.
-  bool takes_last = false;               ///< The same.
+  uint32_t leases = cores::leases_ahead; ///< As in the registration.
+  bool takes_last = false;               ///< As in the registration.
   /// Called when a worker has its place, with the lead's address; may be empty.
   std::function<void(const proto::Welcome&, const config::address&, worker_id)>
     on_place{};
@@ -137,7 +137,7 @@ struct remote_session_client_parts : lead_search {
   /// Where a lead says that it is, now; may be empty.
   std::function<std::optional<config::address>()> look_up{};
   /// Whether the participant goes on although this setting of the run has
-  /// changed; empty: with none.
+  /// changed; empty: it never does.
   std::function<bool(const std::string& key)> goes_on{};
   /// Whether the node may connect to addresses beyond loopback that others
   /// name.

@@ -36,7 +36,7 @@ protected:
   /// Begins an attempt.
   virtual void connect() = 0;
 
-  /// The place is lost, and perhaps only that.
+  /// The place is lost, but perhaps not the connection.
   virtual void register_again();
 
   /// An actor that the client monitors is gone.

@@ -49,8 +49,8 @@ void shard_session_client_state::enter(
   const proto::Welcome& welcome, const shard_registrar_actor& registrar) try {
   shard_ = parts_.make(welcome, registrar, session_client_actor{self_});
   attempts_.asks(self_, caf::actor_cast<caf::strong_actor_ptr>(registrar));
-  // It may read this shard's state first, which takes as long as it takes; a
-  // lead that is lost meanwhile is noticed.
+  // The registrar may read this shard's state first, so there is no time limit;
+  // a lead that is lost meanwhile is noticed.
   self_
     ->request(registrar, caf::infinite, register_atom_v, parts_.rank,
               shard_->host, shard_->port, shard_->handle)
@@ -103,8 +103,8 @@ void shard_session_client_state::stop() {
   self_->send(registrar_, leave_atom_v, parts_.rank);
 }
 
-// A life that has failed is not the end of the run. Its lead may be noticed to
-// be gone before the shard has come to this.
+// A life that has failed is not the end of the run. Its lead may be known to be
+// lost before the shard says this.
 void shard_session_client_state::note_end(const run_end& how) {
   if (!parts_.waits_after_failure || !how.failed() || stops_)
     return end(how);
@@ -140,7 +140,8 @@ void shard_session_client_state::drop_links() {
   shard_.reset();
 }
 
-// A lead that has lost this node, and not the reverse, refuses it then.
+// A lead that has only lost this node, and lives, refuses it within
+// `for_its_return`; else it counts as dead.
 void shard_session_client_state::retry(const std::string& why) {
   auto now = clock_.elapsed(self_);
   auto delay = attempts_.failed(now);
@@ -153,10 +154,10 @@ void shard_session_client_state::retry(const std::string& why) {
   wait_for_lead(delay, parts_.begins_anew ? time_to_begin_anew : 0, why);
 }
 
-// Who holds the lock lives, or its file server does not know yet that it does
-// not. Beside it nobody may lead, and should it wake, it is the lead again. Or
-// it leads a later life: a node that has waited for this one's lead less long
-// has begun that. So all are asked in turn.
+// The holder of the lock lives, or its file server does not know yet that it is
+// dead. Nobody else may lead meanwhile, since a holder that wakes is the lead
+// again. Or the holder leads a later life, begun by a node that has waited less
+// long for the lead of this one. So all places are asked in turn.
 bool shard_session_client_state::waits_for_lock(const std::string& why) {
   constexpr double between_looks = 0.5; // s
   auto holder = parts_.holder_of_lock ? parts_.holder_of_lock() : std::nullopt;
@@ -183,7 +184,7 @@ bool shard_session_client_state::waits_for_lock(const std::string& why) {
     places_.found(parts_.others());
   }
   locked_since_ = locked_since_.value_or(now);
-  auto wait = places_.next() ? 0 : between_looks; // Once round, then a while.
+  auto wait = places_.next() ? 0 : between_looks; // All places, then a while.
   connect_after(wait);
   return true;
 }

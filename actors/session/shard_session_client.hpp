@@ -28,8 +28,8 @@ struct shard_session_client_parts : lead_search {
   std::function<open_shard(const proto::Welcome&, const shard_registrar_actor&,
                            const session_client_actor&)>
     make;
-  /// All shards of this life are there, as the welcome of the lead there says;
-  /// may be empty.
+  /// Called when all shards of this life are there, with the lead's welcome and
+  /// address; may be empty.
   std::function<void(const proto::Welcome&, const config::address& lead)>
     complete{};
   /// How the node ends when the lead is lost, or has not come; empty, or
@@ -40,13 +40,13 @@ struct shard_session_client_parts : lead_search {
   /// How the node ends when it is told that the run goes on with other nodes;
   /// empty if it never is.
   std::function<run_end(const proto::Welcome&)> elsewhere{};
-  /// Who holds the lock of the run, if the lead may still be the one that does:
-  /// then it is waited for; may be empty.
+  /// Who holds the lock of the run, if that may still be the lead, which is
+  /// then waited for; may be empty.
   std::function<std::optional<std::string>()> holder_of_lock{};
-  /// Where another node may hold it by now, as the lead of a later life; may be
-  /// empty.
+  /// Where another node may hold the lock by now, as the lead of a later life;
+  /// may be empty.
   std::function<std::vector<config::address>()> others{};
-  double patience_with_lock = 0; ///< s that it may be held.
+  double patience_with_lock = 0; ///< s that the lock may be held.
   /// Whether a lead that has failed is waited for, as one that is lost.
   bool waits_after_failure = false;
 };
@@ -58,8 +58,8 @@ public:
 
   static constexpr const char* name = "troupe.shard-session-client";
 
-  /// Seconds that the shard has, when the lead is lost, for what it has
-  /// received.
+  /// Seconds that the shard has, when the lead is lost, to handle the messages
+  /// that it has received.
   static constexpr double for_last_words = 0.5;
 
   /// Seconds that a lead which lives has to answer again, in a life without
@@ -93,7 +93,7 @@ private:
   std::optional<open_shard> shard_;
   bool stops_ = false;            ///< This node was told to stop.
   std::optional<double> lost_at_; ///< When it has lost its lead.
-  /// Since when the lead is dead, but for its lock.
+  /// Since when the lead is dead, except that its lock is still held.
   std::optional<double> locked_since_;
 };
 

@@ -104,7 +104,8 @@ auto remote_shard_state::push(const push_header& header, const payload& part)
   }
   auto& last = last_[header.id.worker];
   if (header.id <= last) {
-    report(id, {}, errc::duplicate); // The first one may be held for a step.
+    // Names no push: the first one may be held for a step.
+    report(id, {}, errc::duplicate);
     return caf::make_error(errc::duplicate, "gradient " + to_string(header.id) +
                                               " has arrived before");
   }
@@ -115,7 +116,8 @@ auto remote_shard_state::push(const push_header& header, const payload& part)
   return answer;
 }
 
-// What a shard refuses the lead refuses, too, and gives its leases to others.
+// Whatever a shard refuses the lead refuses, too, and gives its leases to
+// others.
 void remote_shard_state::report(const request_id& request,
                                 const push_id& gradient, errc refused) {
   self_->send(lead_, report_atom_v,
@@ -247,8 +249,8 @@ void remote_shard_state::end_training() {
 
 // -- transfer of its state ----------------------------------------------------
 
-// The shard is made when it is known which of its elements have numbers of
-// their own.
+// The model is made only here, since only now it is known which elements of the
+// shard have settings of their own.
 void remote_shard_state::begin(transfer_id id, const shard_state& state,
                                const payload_shape& shape) try {
   model_ = {parts_.settings,
@@ -291,7 +293,8 @@ void remote_shard_state::load(const payload& flat) {
   model_.load(slots, arriving_state_.optimizer_steps);
 }
 
-// A version never changes, but the next step changes the slots.
+// A version never changes, so it needs no copy; the next step changes the
+// slots.
 void remote_shard_state::send_state(transfer_id id,
                                     const state_request& request) {
   if (request.average)
@@ -302,8 +305,8 @@ void remote_shard_state::send_state(transfer_id id,
     write_state(id, request);
 }
 
-// From a copy, since steps go on meanwhile. Where these files are not, the
-// registrar gets all of it.
+// Writes a copy, since steps go on meanwhile. Where these files do not
+// exist, the registrar gets the whole copy.
 void remote_shard_state::write_state(transfer_id id,
                                      const state_request& places) {
   auto state = copy_state(model_.optimizer()->slots());

@@ -19,9 +19,9 @@ struct shard_beginning {
 
 struct shard_beginnings {
   std::vector<models::element_range> ranges; ///< For ranks 1, 2, ...
-  /// Makes the state of one shard, so that there is memory for those that have
-  /// come only. Holds what all are made from, until it is dropped. Throws
-  /// `run_error` when that cannot be read.
+  /// Makes the state of one shard when that shard has come, so that only those
+  /// that have come need memory. The function holds what all states are made
+  /// from, until it is dropped. Throws `run_error` when that cannot be read.
   std::function<shard_beginning(shard_id)> make;
 };
 

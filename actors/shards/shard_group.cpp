@@ -28,9 +28,9 @@ void shard_group::decide(const request_id& id) {
   last = std::max(last, id);
 }
 
-// The entry of a request; replaces an earlier request of the worker, which it
-// has given up. Null for a request that was itself given up because its worker
-// has sent a newer one.
+// The entry of a request; replaces an earlier request, which the worker has
+// given up. Null for a request that the worker has itself given up by sending a
+// newer one.
 auto shard_group::find(const request_id& id, const push_id& gradient)
   -> open_request* {
   auto found = open_.find(id.worker);
@@ -94,8 +94,9 @@ auto shard_group::forget(worker_id who) -> std::optional<open_request> {
   return out;
 }
 
-// A shard alone has refused its part of a push, and the worker, which it told,
-// was faster than its report. Only another size is refused by one shard alone.
+// One shard alone has refused its part of a push and told the worker, whose
+// next request was faster than the shard's report. Only a wrong size is refused
+// by one shard alone.
 void shard_group::give_up(worker_id who) {
   auto gone = forget(who);
   if (gone && gone->gradient.seq.value > 0 && gone->then)

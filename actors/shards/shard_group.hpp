@@ -26,11 +26,11 @@ public:
   /// Gets why a part was refused, or `errc::none`.
   using then_checked = std::function<void(errc)>;
 
-  /// Seconds for the news why a shard is lost, which comes from the registrar.
+  /// Seconds in which the registrar may tell why a shard is lost.
   static constexpr double for_the_reason = 1;
 
   /// @param on_trouble Called when a shard does not do what it must.
-  /// @param patience Seconds that a shard has to say a norm.
+  /// @param patience Seconds that a shard has to answer with a norm.
   shard_group(lead_actor::pointer self, uint32_t count,
               std::function<void(const caf::error&)> on_trouble,
               double patience = 60)
@@ -102,7 +102,7 @@ private:
     request_id id;
     push_id gradient;
     size_t reports = 0;
-    errc refused = errc::none; ///< By the first that has.
+    errc refused = errc::none; ///< The first refusal of a shard.
     then_checked then;         ///< Null until the lead has its part.
 
     void refuse(errc why) {

@@ -45,7 +45,7 @@ struct step_terms {
 /// How a shard goes through its numbers.
 struct range_passes {
   uint64_t first =
-    0; ///< Where in the whole the buffers begin that it is given.
+    0; ///< Where the buffers that it is given begin in the whole.
   models::lanes across = {}; ///< Threads that share each pass.
 };
 
@@ -94,7 +94,7 @@ public:
   measure(const at::Tensor& current, std::span<const payload> gradients,
           std::span<const double> shares, double scale);
 
-  /// The squares of this range of that mean.
+  /// The squares of this range of the mean of these gradients.
   models::exact_sum squares(std::span<const payload> gradients,
                             std::span<const double> shares) const;
 

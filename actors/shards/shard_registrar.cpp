@@ -36,7 +36,7 @@ shard_registrar_state::shard_registrar_state(pointer self,
 shard_registrar_actor::behavior_type shard_registrar_state::make_behavior() {
   self_->monitor(parts_.lead);
   self_->send(parts_.lead, shards_atom_v, shard_registrar_actor{self_},
-              std::vector<remote_shard_actor>{}); // Who is told of the end.
+              std::vector<remote_shard_actor>{}); // To be told of the end.
   self_->set_down_handler([this](const caf::down_msg& down) {
     if (!leaving_.empty())
       return left(down.source);
@@ -140,8 +140,9 @@ void shard_registrar_state::note_missing() {
   parts_.roster->wait_for(std::move(missing));
 }
 
-// No more of them are made once all shards have theirs: the loss of a shard
-// after that ends the run. Before anybody trains, each node knows the others.
+// Once all shards have their state, no more states are made: the loss of a
+// shard after that ends the run. All addresses are told before anybody trains,
+// so that each node knows the others.
 void shard_registrar_state::ready(shard_id rank) {
   auto* from = speaker(rank);
   if (from == nullptr || complete_)
@@ -224,7 +225,7 @@ void shard_registrar_state::note_written(shard_id rank, transfer_id id,
   count_arrived(found, bytes_of(what, rank));
 }
 
-// So many bytes more are there.
+// Notes that so many more bytes have arrived.
 void shard_registrar_state::count_arrived(fetch_iterator open, uint64_t bytes) {
   open->second.missing -= bytes;
   if (open->second.missing > 0)
@@ -312,7 +313,7 @@ void shard_registrar_state::watch_arrivals() {
                      [this] { watch_arrivals(); });
 }
 
-// Its timer may be about to say so.
+// The timer itself may be late to notice a pause, so its delay counts, too.
 bool shard_registrar_state::stood_still() const {
   auto now = clock_.elapsed(self_);
   return parts_.liveness_timeout > 0 &&
@@ -320,9 +321,9 @@ bool shard_registrar_state::stood_still() const {
           pauses_.overdue(now) > parts_.liveness_timeout * long_pause_share);
 }
 
-// Whoever dies at the same time is waited for. When this process stood still,
-// its connections say nothing about the others: all of them are expected, and
-// the next life goes without those that do not come.
+// Waits for the news of others that died at the same time. When this process
+// stood still, its connections say nothing about the others: all of them are
+// expected, and the next life goes without those that do not come.
 void shard_registrar_state::go_on(const std::string& why) {
   constexpr double for_others = 0.25; // s
   if (std::exchange(goes_on_, true))
@@ -339,7 +340,8 @@ void shard_registrar_state::go_on(const std::string& why) {
 }
 
 // Pieces of a state may lie before an answer, and are signs of life, too. The
-// answers of the time in which this process stood still are in its mailbox.
+// time in which this process stood still is no silence of others, since their
+// answers are still in its mailbox.
 void shard_registrar_state::ping() {
   auto now = clock_.elapsed(self_);
   if (auto still = pauses_.tick(now); still > 0) {
@@ -371,14 +373,14 @@ void shard_registrar_state::heard(shard_id rank, const caf::actor_addr& who) {
     found->second.heard = clock_.elapsed(self_);
 }
 
-// Where they go on, all must hear of it before this process begins anew: what
-// is on its way then may be lost with the connection.
+// Where the shards go on, all must hear of it before this process begins anew:
+// messages that are on their way then may be lost with the connection.
 void shard_registrar_state::stop(const run_end& how) {
   constexpr double most = 2; // s
   auto all = std::exchange(shards_, {});
   auto told = how;
   if (!parts_.goes_on)
-    told.next.clear(); // They wait for the lead, which is alone in it.
+    told.next.clear(); // The next life has only the lead: they wait for it.
   for (const auto& [_, one] : all) {
     self_->send(one.handle, stop_atom_v, told);
     if (!how.next.empty())

@@ -34,8 +34,8 @@ struct shard_registrar_parts {
   double liveness_timeout = 15; ///< s of silence until a shard is lost.
   /// Whether the nodes that are left go on together when some are lost.
   bool goes_on = false;
-  /// s in which no shard comes, nor more of its state to one, until those that
-  /// are missing count as lost; 0: never.
+  /// s without a new shard, or more of the state that one is sent, until the
+  /// shards that are missing count as lost; 0: never.
   double patience = 0;
 };
 
@@ -121,7 +121,7 @@ private:
   bool complete_ = false;
   /// Who wants to know where all are.
   std::vector<caf::typed_response_promise<std::vector<config::address>>> asks_;
-  bool goes_on_ = false;              ///< The lead will be told so.
+  bool goes_on_ = false;              ///< The lead will be told who goes on.
   std::set<caf::actor_addr> leaving_; ///< Told of the next life, still here.
   std::map<transfer_id, open_fetch> fetches_;
 };

@@ -45,7 +45,7 @@ agent_actor::behavior_type agent_state::make_behavior() {
 
 // -- what the process is told -------------------------------------------------
 
-// The batch is with the process: an answer at once lets the worker go on.
+// The process has the data, so an answer at once lets the worker go on.
 caf::result<loaded_batch> agent_state::load(const lease& work) try {
   if (!paused_) {
     numbers_ = std::max(numbers_ + 1, work.id.value);
@@ -59,9 +59,9 @@ caf::result<loaded_batch> agent_state::load(const lease& work) try {
   return caf::make_error(errc::bad_data, one_line(err));
 }
 
-// Leases are computed in their order: those before this one belonged to a
-// place in the cluster that the worker has lost. One that the process does not
-// know came while it was out of its loop.
+// Leases are computed in their order, so those before this one belonged to a
+// place in the cluster that the worker has lost. A lease that the process does
+// not know came while the process was out of its loop.
 caf::result<gradient_report> agent_state::begin(compute_task task) {
   auto found = std::ranges::find(waiting_, task.from, &told_lease::what);
   told_lease of{task.from, 0, true};
@@ -109,7 +109,8 @@ void agent_state::cancel() {
   finish(without_gradient(*job_));
 }
 
-// The reader asks for it: a timer would keep the agent when its run is over.
+// The reader's ticks call this: a timer would keep the agent alive when its run
+// is over.
 void agent_state::check_time() {
   if (!paused_ && std::ranges::any_of(unanswered_, [this](const auto& one) {
         return is_late(one.second.since);
@@ -160,8 +161,9 @@ void agent_state::take_gradient(uint64_t from, const std::string& body) try {
   lose(caf::make_error(errc::protocol_violation, std::string{why.what()}));
 }
 
-/// Ends these leases, which a gradient covers that was asked for another one.
-/// Returns how many samples they have; those that are not there have none.
+/// Ends these leases: a gradient that was asked for another lease covers them,
+/// too. Returns how many samples they have; leases that are not there have
+/// none.
 uint64_t agent_state::take_out(const std::vector<uint64_t>& numbers,
                                std::vector<lease_id>& also) {
   uint64_t out = 0;

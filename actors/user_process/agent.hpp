@@ -79,7 +79,7 @@ private:
   models::flat_pool gradients_;
   std::deque<told_lease> waiting_; ///< Told to the process, and not begun.
   uint64_t numbers_ = 0;           ///< The last number of a lease.
-  uint64_t sent_ = 0;              ///< Of the gradient that was sent last.
+  uint64_t sent_ = 0; ///< The lease's number of the gradient sent last.
   std::optional<job> job_;
   std::map<uint64_t, blocks> unanswered_; ///< By the number of the lease.
   bool paused_ = false; ///< The process has left its loop, for now.

@@ -12,11 +12,11 @@
 
 namespace troupe::external {
 
-/// Of a lease: its epoch, its part, and its samples in their order.
+/// The body for a lease: its epoch, its part, and its samples in their order.
 std::string lease_body(const lease& work, data::epoch_order& order);
 
-/// Of weights: their version, whether the last gradient was dropped, and where
-/// they and the next gradient are.
+/// The body for weights: their version, whether the last gradient was dropped,
+/// and where they and the next gradient are.
 std::string weights_body(version computed_on, bool last_was_dropped,
                          const block_place& weights,
                          const block_place& gradient);

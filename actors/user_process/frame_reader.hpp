@@ -13,8 +13,8 @@ namespace troupe {
 void read_frames(caf::actor_system& system, external::process_line_ptr line,
                  frame_owner_actor owner);
 
-/// Tells the session client when the process has ended, until `begun` is true:
-/// until then nobody reads its frames.
+/// Tells the session client when the process has ended. Watches until `begun`
+/// is true, since until then nobody reads the frames of the process.
 void watch_process(caf::actor_system& system, external::process_line_ptr line,
                    session_client_actor session,
                    std::shared_ptr<const std::atomic<bool>> begun);

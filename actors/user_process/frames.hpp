@@ -25,15 +25,15 @@ enum class process_frame_kind : uint32_t {
   hello = 1,    ///< The first; the number is the version of the frames.
   gradient = 2, ///< Is in the block that the weights' frame named.
   returned = 3, ///< The lease will not be computed.
-  scored = 4,   ///< The metrics of a version, whose number it has.
-  paused = 5,   ///< It has left its loop, and asks for no more leases; for now.
-  resumed = 6,  ///< It is in its loop again.
+  scored = 4,   ///< The metrics of a version; the number is the version's.
+  paused = 5,   ///< The process has left its loop, and asks for no leases.
+  resumed = 6,  ///< The process is in its loop again.
 
   // From the worker.
   welcome = 65,   ///< The answer to hello; the number is the version.
   memory = 66,    ///< A region, whose file comes with it; its number.
   lease = 67,     ///< Samples to compute, soon.
-  withdrawn = 68, ///< Not any more.
+  withdrawn = 68, ///< The lease is not to be computed any more.
   weights = 69,   ///< Compute this lease now, on these weights.
   cancelled = 70, ///< The gradient is not needed: answer without it.
   end = 71,       ///< The run is over; status and line.

@@ -35,7 +35,7 @@ int process_at(const descriptor& connection) {
   return peer.pid;
 }
 
-// glibc 2.36 has a function for it, older ones do not.
+// glibc 2.36 has a function for this; older releases do not.
 descriptor open_process(int pid) {
   descriptor out{static_cast<int>(syscall(SYS_pidfd_open, pid, 0))};
   if (!out)
@@ -67,7 +67,7 @@ void process_line::send(process_frame_kind kind, uint64_t number,
   try {
     line_.send(all, true, file);
   } catch (const transport::path_error&) {
-    // Of the end of the process its frames, or the lack of them, tell.
+    // If the process has ended, the receiving thread finds that out.
     if (why_closed_.empty() && !line_.is_cut())
       why_closed_ = "process " + std::to_string(pid_) +
                     " has not read what it was sent for " +
@@ -175,7 +175,7 @@ public:
   listening(const listening&) = delete;
   listening& operator=(const listening&) = delete;
 
-  /// Nothing if nobody has connected by now.
+  /// The next connection; nothing if nobody has connected by now.
   descriptor next() const {
     pollfd one{file_.get(), POLLIN, 0};
     if (poll(&one, 1, static_cast<int>(between_looks.count())) <= 0)

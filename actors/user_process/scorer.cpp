@@ -46,8 +46,8 @@ caf::result<score> external_scorer_state::begin(version number,
   return asks;
 }
 
-// An evaluator that has lost its server, and found it again, asks while the
-// process is still at work for the server's life before.
+// Requests may wait: an evaluator that has lost its server and found it again
+// asks while the process is still at work for the server's life before.
 void external_scorer_state::begin_next() {
   if (waiting_.empty())
     return;
@@ -75,7 +75,7 @@ void external_scorer_state::handle_frame(process_frame_kind kind,
     take_score(body);
 }
 
-// Wrong metrics are the user's, so the line says what to do.
+// Wrong metrics are a fault of the user's program, so the line says what to do.
 void external_scorer_state::take_score(const std::string& body) try {
   body_reader in{std::as_bytes(std::span{body})};
   score out;
@@ -94,7 +94,7 @@ void external_scorer_state::take_score(const std::string& body) try {
   lose(caf::make_error(errc::bad_data, why.what()));
 }
 
-// The reader asks for it.
+// The reader's ticks call this.
 void external_scorer_state::check_time() {
   if (job_ && is_late(job_->clock))
     lose_late("score");

@@ -22,7 +22,7 @@ public:
   external_scorer_actor::behavior_type make_behavior();
 
 private:
-  /// A version that the process scores. It may use its memory until then.
+  /// A version that the process scores. Until it has, it may use this memory.
   struct job {
     version what;
     payload weights;
@@ -43,7 +43,7 @@ private:
 
   pointer self_;
   std::optional<job> job_;
-  std::deque<job> waiting_; ///< Until that is done.
+  std::deque<job> waiting_; ///< Until `job_` is done.
 };
 
 /// Spawns the scorer and the reader of its frames.

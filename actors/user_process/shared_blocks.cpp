@@ -59,8 +59,8 @@ void shared_blocks::welcome(const config::training_settings& training,
               out.take_bytes());
 }
 
-// The server's own memory, where this host has it: its weights are used until
-// the process has answered, as a compute actor would use them.
+// Where this host has the server's own memory, the process gets the weights
+// there. They are in use until it has answered, as by a compute actor.
 payload shared_blocks::mappable(const payload& weights) {
   auto bytes = weights.bytes();
   if (memory_->find_foreign(bytes.data(), bytes.size()))

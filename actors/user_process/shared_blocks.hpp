@@ -51,7 +51,7 @@ private:
   models::flat_pool weights_;
   at::Tensor frozen_;
   at::Tensor last_;
-  /// Those that the process knows, by their numbers.
+  /// Regions that the process knows, by their numbers.
   std::map<uint64_t, std::weak_ptr<const transport::shared_region>> regions_;
 };
 

@@ -45,16 +45,16 @@ protected:
   /// Gives the process up, and ends the session, the first time.
   void lose(const caf::error& why);
 
-  /// Gives it up since it broke the rules. @param deed "sent ..."
+  /// Gives the process up, since it broke the rules. @param deed "sent ..."
   void lose_over(const std::string& deed);
 
-  /// Gives it up since it sent a frame that nobody knows.
+  /// Gives the process up, since it sent a frame that nobody knows.
   void refuse_kind(external::process_frame_kind kind);
 
-  /// Gives it up since it has not sent the answer in time.
+  /// Gives the process up, since it has not sent the answer in time.
   void lose_late(const std::string& answer);
 
-  /// Whether it has had longer for an answer than it may.
+  /// Whether the process has had longer for an answer than it may.
   bool is_late(const run_clock& since) const;
 
   /// The process, for users.

@@ -40,14 +40,14 @@ at::Tensor empty_buffer(const models::flat_layout& layout, uint64_t count) {
                    models::to_aten(layout.dtype()));
 }
 
-/// Of zeros: what lies between constants is part of a digest.
+/// A buffer of zeros, since a digest covers what lies between constants, too.
 at::Tensor frozen_buffer(const models::flat_layout& layout) {
   return at::zeros({static_cast<int64_t>(layout.frozen_count())},
                    models::to_aten(layout.dtype()));
 }
 
-/// Those that are not in the checkpoint, which an earlier release has written,
-/// are those of the network.
+/// Takes the constants from the checkpoint. One that an earlier release has
+/// written may lack some: those are the network's.
 void fill_constants(const config::training_settings& settings,
                     const models::flat_layout& layout,
                     const models::loaded_checkpoint& from,

@@ -31,7 +31,8 @@ read_first_weights(const config::training_settings& settings, int64_t classes);
 std::shared_ptr<const first_weights>
 make_first_weights(const config::training_settings& settings, int64_t classes);
 
-/// Those that a run does not train (`--freeze`). Empty if all are trained.
+/// The weights that a run does not train (`--freeze`); empty if all are
+/// trained.
 payload frozen_weights(const first_weights& first);
 
 /// The same of a checkpoint. Throws `run_error` when it is of another network.

@@ -336,7 +336,7 @@ std::optional<std::string> server_model::weights_sha256() const {
                                 *layout_);
 }
 
-// They follow the lead's range, which is the last.
+// The statistics follow the lead's range of the parameters, the last one.
 at::Tensor server_model::statistics_of(const at::Tensor& flat) const {
   auto first = static_cast<int64_t>(layout_->parameter_count() - first_);
   return flat.narrow(0, first, flat.numel() - first);

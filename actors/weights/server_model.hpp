@@ -43,7 +43,8 @@ payload weights_of(const models::loaded_checkpoint& from,
                    const config::training_settings& settings, int64_t classes);
 
 /// The same with the average of the weights in the place of the weights, where
-/// the checkpoint has one; else nothing. It must have been read with all.
+/// the checkpoint has one; else nothing. The checkpoint must have been read as
+/// a whole.
 payload average_of(const models::loaded_checkpoint& from,
                    const config::training_settings& settings, int64_t classes);
 
@@ -55,7 +56,7 @@ cut_parameters(const models::flat_layout& layout, uint32_t shards);
 
 /// What the shards of ranks 1, 2, ..., in processes of their own, begin with.
 /// @param from The checkpoint to go on from; or null.
-/// @param first The first weights of the whole, if there is none.
+/// @param first The first weights of the whole, if there is no checkpoint.
 shard_beginnings
 make_beginnings(const config::training_settings& settings, int64_t classes,
                 uint32_t shards,
@@ -92,7 +93,8 @@ public:
 
   bool has_weights() const { return layout_ != nullptr; }
 
-  /// Names what is not trained, for checkpoints and digests. Without it all is.
+  /// Takes the weights that are not trained, for checkpoints and digests.
+  /// Without this call all are trained.
   void keep_frozen(payload tensor) { frozen_ = std::move(tensor); }
 
   /// The shape of a version, as the lead has it, and of the gradients that it
@@ -107,8 +109,8 @@ public:
     return gradient.shape() == shape();
   }
 
-  /// Whether the lead's part of the gradient has neither NaN nor infinity, and
-  /// the statistics behind it only where the newest version has one, too.
+  /// Whether the lead's part of the gradient has neither NaN nor infinity; the
+  /// statistics behind it may have some where the newest version has, too.
   bool sound(const payload& gradient) const;
 
   /// Memory for the next version: that of the newest one if nobody reads it any
@@ -167,8 +169,8 @@ public:
   /// The same, with the slots of a model that is in this process as a whole.
   void save(snapshot& out) const;
 
-  /// The same with the files of a checkpoint in `folder`, where the lead's part
-  /// is in its place. Returns the places of the others. Throws `run_error`.
+  /// The same with the files of a checkpoint in `folder`, into which the lead's
+  /// part is written. Returns the places of the others. Throws `run_error`.
   state_request draft(snapshot& out, const std::filesystem::path& folder) const;
 
   /// Whether an average of the weights is kept.
@@ -193,7 +195,7 @@ private:
   server_model(const config::training_settings& settings, layout_ptr layout,
                payload_memory_ptr memory, const shared_work& with);
 
-  /// Of the whole, with the statistics.
+  /// The lead's range of the whole, with the statistics.
   models::element_range own_range() const {
     return {first_, layout_->count() - first_};
   }

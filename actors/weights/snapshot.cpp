@@ -57,7 +57,8 @@ reader reader_of(const snapshot& state, size_t slot) {
   };
 }
 
-/// In the order of the state dict, wherever the tensors lie.
+/// Adds the trained tensors of this kind, in the order of the state dict,
+/// wherever they lie.
 void update(models::sha256& sum, const models::flat_layout& layout,
             models::tensor_kind kind, const reader& read) {
   for (const auto& x : layout.state_dict())
@@ -117,7 +118,7 @@ models::named_tensor tensor_of(const models::parameter_slot& part,
 
 namespace {
 
-/// Its place is in bytes, whatever its type.
+/// The place of a constant is in bytes, whatever its type.
 models::named_tensor constant_of(const models::parameter_slot& part,
                                  const payload& frozen) {
   models::named_tensor out{part.name, part.dtype, part.shape, {}};
@@ -195,7 +196,7 @@ state_request places_in(const snapshot& state) {
   return out;
 }
 
-// As models::weights_sha256 has it.
+// The same digest as that of models::weights_sha256.
 std::optional<std::string> weights_sha256(const snapshot& state) {
   if (!state.layout)
     return std::nullopt;

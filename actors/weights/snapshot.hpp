@@ -54,7 +54,7 @@ models::tensor_metadata other_names_of(const snapshot& state);
 /// The slots as they are in a checkpoint: views of those that are in memory.
 std::vector<models::named_tensor> slots_of(const snapshot& state);
 
-/// Where shards write their parts of its drafts.
+/// Where shards write their parts of the snapshot's drafts.
 state_request places_in(const snapshot& state);
 
 /// Digest of the weights alone, as in summary.json

@@ -95,8 +95,9 @@ compute_actor::behavior_type compute_state::make_behavior() {
   for (const auto& other : others_)
     self_->link_to(other);
   return {
-    // The answer may cause the server's step, which works in place if nobody
-    // holds the weights any more.
+    // The task is moved out of the message, so that nobody holds the weights
+    // any more when the answer causes the server's step, which then works in
+    // place.
     [this](compute_atom, compute_task& task) -> caf::result<gradient_report> {
       auto what = std::exchange(task, {});
       return others_.empty() ? alone(std::move(what)) : share(std::move(what));
@@ -159,8 +160,8 @@ compute_state::compute(const compute_task& task,
 
 namespace {
 
-/// What a replica computes of a batch. Its gradient is not sent early: it is
-/// not yet the worker's.
+/// The task of a replica: its part of the batch. Its gradient is not sent
+/// early, since it is only a part of the worker's.
 compute_task task_for(const compute_task& whole, const replica_part& part) {
   auto out = whole;
   auto cut = [&part](const at::Tensor& all) {
@@ -191,7 +192,7 @@ caf::result<gradient_report> compute_state::share(compute_task task) {
              k](gradient_report& found) { collect_part(k, std::move(found)); },
             [this, k](caf::error& why) { collect_part(k, std::move(why)); });
   auto own = compute(task_for(task, parts.front()), shared_->gradient);
-  task = {}; // As above.
+  task = {}; // Releases the weights, as above.
   collect_part(0, std::move(own));
   return asks;
 }

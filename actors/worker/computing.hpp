@@ -24,7 +24,7 @@ struct computing_parts {
   config::settings settings;
   data::dataset_pair data;
   int threads = 1; ///< Intra-op threads of each computing thread.
-  /// Where gradients are computed into.
+  /// The memory that gradients are computed into.
   payload_memory_ptr memory = heap_memory();
   /// Where the workers of one process have files of their own: the training set
   /// of each, by rank. Else empty.
@@ -87,7 +87,7 @@ private:
     at::Tensor gradient; ///< Of this replica, and then of all.
     /// By part of the batch; that of this replica is without its gradient.
     std::vector<caf::expected<gradient_report>> found{};
-    size_t open = 0; ///< Of these.
+    size_t open = 0; ///< Parts that are not found yet.
   };
 
   caf::expected<gradient_report> compute(const compute_task& task,
@@ -128,7 +128,7 @@ private:
   models::compute_engine engine_;
 };
 
-/// Whether batches take long enough to make that a thread for the loader pays.
+/// Whether batches take so long that a thread for the loader pays.
 /// If not, the loader runs on the thread of its worker.
 bool loader_has_thread(const computing_parts& parts);
 

@@ -219,7 +219,8 @@ uint32_t error_feedback::life() {
   return server_.value;
 }
 
-/// Empty: there is none, or it is not known any more.
+/// The error feedback of all ranges after this gradient; empty if there is
+/// none, or if it is not known any more.
 std::vector<float> error_feedback::whole_after(const push_id& id) {
   std::lock_guard guard{mutex_};
   std::vector<float> out;

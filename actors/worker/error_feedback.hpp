@@ -71,7 +71,7 @@ private:
     uint64_t count = 0;
     std::vector<float> now, before;
     push_id now_after{}; ///< The gradient after which it holds.
-    std::optional<push_id> before_after = push_id{}; ///< None: lost.
+    std::optional<push_id> before_after = push_id{}; ///< Empty: lost.
 
     const std::vector<float>* after(const push_id& id) const;
   };

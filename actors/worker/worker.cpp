@@ -74,7 +74,7 @@ caf::result<void> worker_state::write(version at, sequence settled) {
                          push_id{as.worker, as.life, settled});
 }
 
-// It keeps its place until it has what the run ends with.
+// The worker keeps its place until it has the weights that the run ends with.
 void worker_state::stop(const run_end& how) {
   if (std::exchange(stopped_, true))
     return;

@@ -21,7 +21,7 @@ struct worker_parts {
   compute_actor compute;
   loader_actor loader;
   session_client_actor session; ///< Gets this worker its place in the cluster.
-  last_weights last{};          ///< Who takes what the run ends with.
+  last_weights last{}; ///< Who takes the weights that the run ends with.
 };
 
 class worker_state {
@@ -96,7 +96,7 @@ private:
   payload statistics_; ///< Its own, under `--buffers local`; else empty.
   version weights_version_;
   bool has_weights_ = false;
-  bool dropped_ = false; ///< The last gradient; not yet told to compute.
+  bool dropped_ = false; ///< The last gradient was; compute is not told yet.
   std::optional<running> running_;
   run_clock asked_for_weights_; ///< Time since the last push or pull.
   run_clock ready_since_;       ///< Time since the weights arrived.
