@@ -32,7 +32,7 @@ struct module_call {
   /// keys the masks of dropout layers.
   lease from;
   version weights;      ///< The trainer computes on this version.
-  uint32_t segment = 0; ///< Which one of the network.
+  uint32_t segment = 0; ///< Its number in the network.
   uint32_t server =
     0; ///< Rank of the shard that has it; stays with the trainer.
   uint64_t first = 0; ///< Of the micro-batch: where it begins in the lease.

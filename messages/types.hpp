@@ -90,7 +90,7 @@ struct release_header {
 /// What an evaluator wants next.
 struct watch_request {
   version after; ///< A version after this one.
-  /// Not that, but the average of the weights at the version `after` itself.
+  /// True: instead, the average of the weights at the version `after` itself.
   bool average = false;
 };
 
@@ -232,7 +232,7 @@ struct gradient_report {
 
 namespace troupe::config {
 
-/// A name that is none is refused: users read it.
+/// Refuses what is not a metric's name, because users read it.
 template <class Inspector>
 bool inspect(Inspector& f, metric& x) {
   auto get = [&x] {

@@ -41,7 +41,7 @@ const std::vector<path_row>& table() {
   return all;
 }
 
-/// config knows them from before main on.
+/// Static, so that config knows the kinds of path before main begins.
 [[maybe_unused]] const auto& known = table();
 
 } // namespace
