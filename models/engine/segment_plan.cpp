@@ -70,7 +70,7 @@ std::vector<placed_segment> segments_by(const config::settings& settings,
                        : stages_of(net, rules);
 }
 
-/// By one sample that goes through all parts.
+/// Found by sending one sample through all parts.
 uint64_t most_activations(const config::settings& settings, network& net,
                           const segment_plan& plan,
                           const std::vector<int64_t>& shape) {

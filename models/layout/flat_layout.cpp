@@ -168,8 +168,8 @@ void copy(const torch::nn::Module& module, const flat_layout& layout,
   }
 }
 
-/// Places the parameters that are trained by their owners; gives the elements
-/// of each.
+/// Orders the trained parameters by owner; returns the number of elements of
+/// each owner.
 std::map<uint32_t, uint64_t> order_by(const parameter_owner& owner,
                                       std::vector<parameter_slot>& all) {
   std::map<uint32_t, std::vector<parameter_slot*>> owned;
