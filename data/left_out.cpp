@@ -68,7 +68,7 @@ void left_out::add(std::string_view name) {
   ++endings_[ending_of(name)];
 }
 
-// macOS makes one such file for each file: they are of one kind.
+// macOS makes a file ._NAME for each file: they count as one kind.
 void left_out::add_hidden(std::string_view name) {
   ++hidden_[name.starts_with("._") ? "._*" : config::shown(name)];
 }
