@@ -13,7 +13,7 @@ namespace {
 /// Kinds that are named; those with the most files come first.
 constexpr size_t most_kinds = 8;
 
-/// Nobody calls a kind of file by a longer ending.
+/// The longest ending that counts as a kind of file.
 constexpr size_t longest_ending = 12;
 
 /// What systems and file servers make beside users' files.

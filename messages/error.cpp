@@ -105,7 +105,7 @@ bool from_integer(uint8_t number, errc& code) {
 }
 
 // A peer may have sent an error whose code and message are not what its
-// category says, so CAF's own rendering is not used: it trusts them.
+// category says. CAF's own rendering trusts both, so it is not used.
 std::string text_of(const caf::error& err) {
   if (!err)
     return "none";

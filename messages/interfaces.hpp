@@ -298,7 +298,7 @@ using loader_actor = caf::typed_actor<
   // Loads the batch of a lease. Errors: bad_data.
   result<loaded_batch>(load_atom, lease)>;
 
-/// Whom the frames of a process of the user's are for.
+/// Receives the frames of a process of the user's.
 using frame_owner_actor = caf::typed_actor<
   // A frame: kind, number, body.
   result<void>(frame_atom, uint32_t, uint64_t, std::string),
@@ -345,7 +345,7 @@ using session_client_actor = caf::typed_actor<
   // Its worker's process does not compute for now: gives up the place in the
   // cluster, and keeps the connection.
   result<void>(leave_atom),
-  // It computes again: registers again.
+  // The worker's process computes again: registers again.
   result<void>(join_atom),
   // Fetches what the run ends with; its weights have this shape. Errors:
   // shutting_down: there is nothing; peer_lost, timed_out.

@@ -21,7 +21,8 @@ using stage_context_ptr = std::shared_ptr<stage_context>;
 struct activations {
   payload numbers;            ///< Empty: none.
   std::vector<int64_t> sizes; ///< [n, ...]
-  /// In memory the channels, sizes[1], come last; else the sizes' order.
+  /// In memory the channels, sizes[1], come last; else the order is that of
+  /// sizes.
   bool channels_last = false;
 };
 
@@ -38,8 +39,8 @@ struct module_call {
   uint64_t first = 0; ///< Of the micro-batch: where it begins in the lease.
   bool last = true;   ///< Whether it is the lease's last.
   activations inputs; ///< Backward: the gradient of the outputs.
-  /// With the first forward pass of a lease, to an owner elsewhere: the running
-  /// statistics of the segment to start from. Else empty.
+  /// The running statistics of the segment to start from; only with the first
+  /// forward pass of a lease, and to an owner elsewhere. Else empty.
   payload statistics;
 };
 

@@ -41,8 +41,8 @@ struct shard_step {
   std::vector<real> shares;
   real lr;        ///< Learning rate of this step.
   real scale = 1; ///< Of the mean, where its norm is limited.
-  /// Of each parameter's step, by its number in the whole, where the optimiser
-  /// has such factors.
+  /// The factor of each parameter's step, by its number in the whole, if the
+  /// optimiser has such factors.
   std::vector<real> factors = {};
 };
 

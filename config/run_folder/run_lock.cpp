@@ -50,8 +50,8 @@ std::string holder_in(int file) {
   return found.empty() ? "another process" : shown(found);
 }
 
-/// Signs the lock, for people and for nodes that ask whether the holder is still
-/// the same. Nothing is lost if this fails.
+/// Signs the lock, for people and for nodes that ask whether the holder is
+/// still the same. Nothing is lost if this fails.
 void sign(int file) {
   auto text = own_signature() + "\n";
   if (ftruncate(file, 0) == 0 && pwrite(file, text.data(), text.size(), 0) > 0)

@@ -20,7 +20,7 @@ path_row inproc_row() {
   return out;
 }
 
-/// In messages of the actor connection, which every peer has.
+/// Sends tensors in messages of the actor connection, which every peer has.
 path_row chunked_row() {
   path_row out;
   out.facts.name = config::actor_connection;

@@ -86,7 +86,7 @@ private:
 /// The number of samples for a step: as many as are wanted, or as many as the
 /// time of a small step lets hope for.
 uint64_t samples_for(pair_of_engines& engines, uint64_t wanted) {
-  // Not one alone: batch normalisation needs two.
+  // At least two, since batch normalisation needs more than one.
   auto few = std::min<uint64_t>(wanted, 2);
   engines.draw(few);
   engines.plain_step(); // LibTorch prepares some kernels in the first.

@@ -77,7 +77,7 @@ private:
 
   struct kept_block {
     void* at;
-    uint64_t since; ///< How many requests there were when it came.
+    uint64_t since; ///< Requests so far when it came back.
   };
 
   using kept_blocks = std::vector<kept_block>; ///< Oldest first.

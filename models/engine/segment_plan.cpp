@@ -157,7 +157,7 @@ std::vector<double> costs_of_parts(const config::training_settings& settings,
   });
 }
 
-// By dynamic programming over how many parts the first runs take.
+// Uses dynamic programming over the number of parts that the first runs take.
 std::vector<part_range> balanced_cuts(std::span<const double> costs,
                                       size_t runs) {
   auto parts = costs.size();

@@ -13,7 +13,7 @@ block_cache& tensor_blocks() {
 }
 
 /// LibTorch's own allocator: for small blocks, and for memory that it gave
-/// before this one took its place.
+/// before ours took its place.
 c10::Allocator& small_blocks() {
   return *c10::GetDefaultCPUAllocator();
 }

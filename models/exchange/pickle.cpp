@@ -27,7 +27,7 @@ double number_of(std::span<const std::byte> big_endian) {
   return std::bit_cast<double>(bits);
 }
 
-/// Of at most eight bytes, in two's complement.
+/// The whole number in at most eight bytes, in two's complement.
 int64_t whole_of(std::span<const std::byte> little_endian) {
   uint64_t bits = 0;
   for (size_t i = 0; i < little_endian.size(); ++i)

@@ -16,7 +16,7 @@ struct taken_weights {
   size_t count = 0; ///< Of tensors that come from the file.
   /// Those of the network that were left as they are, in its order.
   std::vector<std::string> skipped;
-  /// For the user, how names were read that did not fit as they are; or empty.
+  /// How names were read that did not fit as they are, for the user; or empty.
   std::string names;
 };
 

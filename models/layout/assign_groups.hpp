@@ -1,6 +1,6 @@
 #pragma once
-// Which parameters of a network have numbers of their own in training. A pure
-// function; any thread.
+// Decides which parameters of a network have numbers of their own in training.
+// A pure function; any thread.
 
 #include "config/patterns/param_groups.hpp"
 #include "models/layout/flat_layout.hpp"

@@ -50,7 +50,7 @@ std::string key_of(const std::string& metric) {
   return is_bare ? metric : metric_prefix + metric;
 }
 
-/// In the order of the keys.
+/// The metrics in the header, in the order of the keys.
 config::metrics metrics_in(const tensor_metadata& about, const fs::path& path) {
   config::metrics out;
   for (const auto& [key, value] : about) {

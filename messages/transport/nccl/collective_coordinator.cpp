@@ -90,7 +90,8 @@ void collective_coordinator::decide() {
       return; // Computes.
     all &= it->offered && it->offered->gradient == terms_.weights;
   }
-  // No other member may be missing.
+  // Members outside the communicator must not have offered a gradient, which
+  // the sum would lack.
   auto outsider = std::ranges::any_of(members_, [&](const member& x) {
     return x.offered && !std::ranges::count(rendezvous_.members(), x.who);
   });

@@ -27,8 +27,8 @@ path::outgoing path::encode_frame(const frame& message, carriage carried) {
   head.shape = tensor.shape();
   head.header_bytes = static_cast<uint32_t>(header.size());
   head.carried = carried;
-  // If a tensor has a shape that this path does not send, the head tells the
-  // shape alone: the other end refuses the frame by it.
+  // Of a tensor whose shape this path does not send, the head tells only the
+  // shape: that is enough for the other end to refuse it.
   if (tensor && carried == carriage::none && terms_.sends(kind, tensor.shape()))
     out.tensor = carrier_->place(head, tensor);
   auto numbers = let_gos_->remove_entries(max_let_gos);
@@ -172,7 +172,8 @@ namespace {
 /// two looks for NaN: few enough to be in the cache still.
 constexpr size_t news = 256u << 10;
 
-/// For an offer, and for frames without a tensor, the shape is enough.
+/// Whether such frames come with numbers. For an offer, and for frames without
+/// a tensor, the shape is enough.
 bool brings_tensor(frame_kind kind) {
   return kind == frame_kind::push || kind == frame_kind::release ||
          kind == frame_kind::due || has_activations(kind);
