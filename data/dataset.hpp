@@ -175,7 +175,7 @@ struct dataset_facts {
   int64_t classes = 0;
 };
 
-/// Nothing for data sets whose files define them.
+/// The facts of a data set; nothing if its files define them.
 /// @throws usage_error if there is no such data set.
 std::optional<dataset_facts> facts_of(const std::string& dataset);
 

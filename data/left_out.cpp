@@ -13,7 +13,7 @@ namespace {
 /// Kinds that are named; those with the most files come first.
 constexpr size_t most_kinds = 8;
 
-/// Nobody calls a kind of file by a longer ending.
+/// The longest ending that counts as a kind of file.
 constexpr size_t longest_ending = 12;
 
 /// What systems and file servers make beside users' files.
@@ -68,7 +68,7 @@ void left_out::add(std::string_view name) {
   ++endings_[ending_of(name)];
 }
 
-// macOS makes one such file for each file: they are of one kind.
+// macOS makes a file ._NAME for each file: they count as one kind.
 void left_out::add_hidden(std::string_view name) {
   ++hidden_[name.starts_with("._") ? "._*" : config::shown(name)];
 }

@@ -13,8 +13,8 @@
 
 namespace troupe::data {
 
-/// Which part of a data set is loaded: a worker needs no test samples, an
-/// evaluator only those.
+/// Which part of a data set is loaded: a worker needs no test samples, and an
+/// evaluator needs only those.
 enum class data_part : uint8_t { both, train, test };
 
 inline bool wants_train(data_part wanted) {

@@ -104,8 +104,8 @@ bool from_integer(uint8_t number, errc& code) {
   return true;
 }
 
-// Errors come from peers, too. CAF's own rendering takes the code for a value
-// of the type that the category names, and there may be others inside.
+// A peer may have sent an error whose code and message are not what its
+// category says. CAF's own rendering trusts both, so it is not used.
 std::string text_of(const caf::error& err) {
   if (!err)
     return "none";

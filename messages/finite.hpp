@@ -11,7 +11,8 @@
 namespace troupe {
 
 /// Whether all numbers are finite; true for a compressed gradient, whose bytes
-/// are not looked at. One pass over the memory, unless it is known.
+/// are not examined. Reads all of the memory once, unless the payload knows the
+/// answer.
 bool all_finite(const payload& numbers);
 
 /// The same for a part of a tensor.

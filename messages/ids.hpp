@@ -55,7 +55,7 @@ using version = strong_id<struct version_tag, uint64_t>;
 /// Counts the lives of a worker rank, or of a parameter server.
 using life_number = strong_id<struct life_number_tag, uint32_t>;
 
-/// Its name before 0.2.0, for policies from outside.
+/// The name of `life_number` before 0.2.0, kept for policies from outside.
 using incarnation = life_number;
 
 /// Numbers the pushes of one life of a worker: 1, 2, ...

@@ -78,8 +78,8 @@ using coordinator_actor = caf::typed_actor<
   result<life_number>(register_atom, evaluator_actor),
   // Expels a worker that sent too many bad gradients; the text says why.
   result<void>(leave_atom, worker_id, life_number, std::string),
-  // A worker that is connected does not compute for now: it has no place in the
-  // cluster until it registers again, and is told of the end.
+  // This connected worker does not compute for now: it has no place in the
+  // cluster until it registers again, but is still told when the run ends.
   result<void>(detach_atom, worker_actor),
   // A worker that hangs loses its place; the text says why. It may come back.
   result<void>(detach_atom, worker_id, life_number, std::string),
@@ -89,10 +89,11 @@ using coordinator_actor = caf::typed_actor<
   result<void>(ending_atom),
   // What the run ends with, as in a `last_version`.
   result<void>(ended_atom, version, std::vector<push_id>, payload),
-  // Asks for that; the answer waits until it is known. Errors: shutting_down:
-  // the run ends without.
+  // Asks for what the run ends with; the answer waits until that is known.
+  // Errors: shutting_down: the run ends without it.
   last_version(fetch_atom),
-  // A member has taken some more of them: it gets more time to leave.
+  // A member has received more of the last weights, so it gets more time to
+  // leave.
   result<void>(credit_atom),
   // All files are written: tells all evaluators to stop, then terminates.
   result<void>(ended_atom, run_end),
@@ -115,10 +116,11 @@ using remote_shard_actor = parameter_server_actor::extend<
   result<void>(credit_atom, transfer_id, uint64_t),
   // Drops these gradients without applying them.
   result<void>(refuse_atom, std::vector<push_id>),
-  // The squares of its part of the mean gradient of this step.
+  // Asks for the squares of the shard's part of this step's mean gradient.
   result<shard_squares>(norm_atom, shard_step),
   // Begins this step of an optimiser whose steps have a factor for each
-  // parameter: its part of the norms that decide on the factors.
+  // parameter. The answer is the shard's part of the norms that decide on the
+  // factors.
   result<shard_measures>(measure_atom, shard_step),
   // Applies one step to its part of the weights.
   result<void>(order_atom, shard_step),
@@ -148,8 +150,8 @@ using shard_registrar_actor = caf::typed_actor<
   result<void>(begun_atom, shard_id),
   // A chunk of the state that a shard sends.
   result<void>(chunk_atom, shard_id, chunk),
-  // This shard has written its state to the files of this transfer, and sends
-  // nothing. The text says why it is not durable; or is empty.
+  // This shard has written its state to the files of this transfer, instead of
+  // sending it. The text says why the files are not durable; empty if they are.
   result<void>(write_atom, shard_id, transfer_id, std::string),
   // This shard has received so many bytes of its initial state.
   result<void>(credit_atom, shard_id, transfer_id, uint64_t),
@@ -165,8 +167,8 @@ using shard_registrar_actor = caf::typed_actor<
 
 /// Writes a shard's piece of a checkpoint, in the process of the shard.
 using piece_writer_actor = caf::typed_actor<
-  // Answers when it is durable; false: these files are not here, or cannot be
-  // written to. Errors: disk.
+  // Answers when the piece is durable; false: these files are not here, or
+  // cannot be written to. Errors: disk.
   result<bool>(write_atom)>;
 
 /// The lead shard as the other actors of its process see it.
@@ -191,7 +193,7 @@ using lead_actor = parameter_server_actor::extend<
   result<void>(evaluators_atom, uint32_t),
   // The run directory cannot be written, so the run fails; the text says why.
   result<void>(refuse_atom, std::string),
-  // Shards are lost: this life of the run ends so, and perhaps another begins.
+  // Shards are lost, so this life of the run ends; another may begin.
   result<void>(ended_atom, run_end),
   // Somebody will want all weights that the run ends with.
   result<void>(fetch_atom),
@@ -264,8 +266,8 @@ using loss_actor = caf::typed_actor<
   // gradient of the loss. Errors: failed.
   result<module_answer>(score_atom, module_call)>;
 
-/// Runs a training loop of the program's own: to the worker a compute actor, to
-/// the loop one module, to the segments the loss.
+/// Runs a training loop of the program's own. The worker sees a compute actor,
+/// the loop sees one module, and the segments see the loss.
 using training_loop_actor =
   compute_actor::extend_with<module_actor>::extend_with<loss_actor>::extend<
     // The loop's next batch, when there is one. Errors: shutting_down.
@@ -296,7 +298,7 @@ using loader_actor = caf::typed_actor<
   // Loads the batch of a lease. Errors: bad_data.
   result<loaded_batch>(load_atom, lease)>;
 
-/// Whom the frames of a process of the user's are for.
+/// Receives the frames of a process of the user's.
 using frame_owner_actor = caf::typed_actor<
   // A frame: kind, number, body.
   result<void>(frame_atom, uint32_t, uint64_t, std::string),
@@ -343,7 +345,7 @@ using session_client_actor = caf::typed_actor<
   // Its worker's process does not compute for now: gives up the place in the
   // cluster, and keeps the connection.
   result<void>(leave_atom),
-  // It computes again: registers again.
+  // The worker's process computes again: registers again.
   result<void>(join_atom),
   // Fetches what the run ends with; its weights have this shape. Errors:
   // shutting_down: there is nothing; peer_lost, timed_out.
@@ -392,19 +394,19 @@ using gateway_actor = caf::typed_actor<
   result<coordinator_actor>(attach_atom, parameter_server_actor),
   // Makes the other end for a link whose tensors are sent in chunks.
   result<void>(attach_atom, chunk_end_actor),
-  // Asks for what the run ends with, as in a `last_version`. Its weights can be
-  // fetched from then on, instead of those that are not trained. The answer
-  // waits until it is known. Errors: shutting_down: the run ends without.
+  // Asks for what the run ends with, as in a `last_version`; the answer waits
+  // until that is known. From then on its weights can be fetched, instead of
+  // those that are not trained. Errors: shutting_down: the run ends without it.
   result<version, std::vector<push_id>>(ended_atom),
   // Sends the weights that are not trained, in chunks, to this download.
   result<void>(fetch_atom, caf::strong_actor_ptr),
   // The download has received so many bytes.
   result<void>(credit_atom, transfer_id, uint64_t)>;
 
-/// Receives all weights of one kind, once, for the node that it runs in: those
-/// that are not trained, or the last ones of the run.
+/// Receives all weights of one kind, once, for its node: those that are not
+/// trained, or the last ones of the run.
 using download_actor = caf::typed_actor<
-  // Fetches them from this gateway; the answer are all of them. Errors:
+  // Fetches them from this gateway; the answer is all of them. Errors:
   // peer_lost, protocol_violation, timed_out.
   result<payload>(fetch_atom, gateway_actor, payload_shape),
   // A chunk.

@@ -22,7 +22,7 @@ void init_messages() {
     caf::init_global_meta_objects<caf::id_block::troupe_handles>();
     caf::io::middleman::init_global_meta_objects();
     caf::core::init_global_meta_objects();
-    // Whoever parses says in one line what is wrong.
+    // Silences protobuf's own log: whoever parses reports errors in one line.
     google::protobuf::SetLogHandler(nullptr);
   });
 }

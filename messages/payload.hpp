@@ -73,15 +73,15 @@ public:
   /// The progress of the transfer; null when all bytes are there.
   const arrival_ptr& arriving() const { return arriving_; }
 
-  /// These elements of it, whose memory it shares; all bytes must be there.
+  /// A payload of these elements, which shares the memory; all bytes must be
+  /// there.
   /// @pre first + count <= shape().count
   payload part(uint64_t first, uint64_t count) const {
     return {{shape_.type, count}, owner_, data_ + first * size_of(shape_.type)};
   }
 
-  /// Whether there is neither NaN nor infinity, if this process has looked
-  /// while it wrote the memory, which nobody else can write; nothing: not
-  /// known.
+  /// Whether all numbers are finite. Known only if this process checked them
+  /// while it wrote the memory, which nobody else can write; otherwise nothing.
   std::optional<bool> finite() const { return finite_; }
 
   void know_finite(bool x) { finite_ = x; }

@@ -11,8 +11,8 @@ namespace troupe {
 inline constexpr uint32_t protocol_version = 21;
 
 /// The most gradients that one peer may be sending at a time, and the most of
-/// its requests that may be open. At one more the connection is closed; so it
-/// is when so many tensors for the peer wait for its credit.
+/// its requests that may be open. One more closes the connection. So does one
+/// tensor too many that waits for the peer's credit.
 inline constexpr size_t max_pushes_in_flight = 8;
 
 } // namespace troupe

@@ -45,7 +45,8 @@ config::data_description data_of(const proto::DataDescription& from) {
   return out;
 }
 
-/// Of release 0.1.0.
+/// The description of a run from a file of release 0.1.0, which has none: made
+/// from the configuration in the file.
 template <class Record>
 config::run_description described_by_config(const Record& from,
                                             uint64_t samples, uint32_t life) {

@@ -21,7 +21,8 @@ using stage_context_ptr = std::shared_ptr<stage_context>;
 struct activations {
   payload numbers;            ///< Empty: none.
   std::vector<int64_t> sizes; ///< [n, ...]
-  /// In memory the channels, sizes[1], come last; else the sizes' order.
+  /// In memory the channels, sizes[1], come last; else the order is that of
+  /// sizes.
   bool channels_last = false;
 };
 
@@ -32,14 +33,14 @@ struct module_call {
   /// keys the masks of dropout layers.
   lease from;
   version weights;      ///< The trainer computes on this version.
-  uint32_t segment = 0; ///< Which one of the network.
+  uint32_t segment = 0; ///< Its number in the network.
   uint32_t server =
     0; ///< Rank of the shard that has it; stays with the trainer.
   uint64_t first = 0; ///< Of the micro-batch: where it begins in the lease.
   bool last = true;   ///< Whether it is the lease's last.
   activations inputs; ///< Backward: the gradient of the outputs.
-  /// With the first forward pass of a lease, to an owner elsewhere: the running
-  /// statistics of the segment to start from. Else empty.
+  /// The running statistics of the segment to start from; only with the first
+  /// forward pass of a lease, and to an owner elsewhere. Else empty.
   payload statistics;
 };
 

@@ -41,13 +41,13 @@ struct shard_step {
   std::vector<real> shares;
   real lr;        ///< Learning rate of this step.
   real scale = 1; ///< Of the mean, where its norm is limited.
-  /// Of each parameter's step, by its number in the whole, where the optimiser
-  /// has such factors.
+  /// The factor of each parameter's step, by its number in the whole, if the
+  /// optimiser has such factors.
   std::vector<real> factors = {};
 };
 
-/// The squares of a shard's part of a step's mean gradient: numbers whose exact
-/// sum they are (models/optim/exact_sum.hpp).
+/// The sum of the squares of a shard's part of a step's mean gradient, as
+/// numbers that add up to it exactly (models/optim/exact_sum.hpp).
 struct shard_squares {
   std::vector<real> parts;
 };
@@ -60,7 +60,7 @@ struct measured_parameter {
   shard_squares step;
 };
 
-/// What a shard has of the norms that decide on the factors of a step.
+/// A shard's part of the norms that decide on the factors of a step.
 struct shard_measures {
   std::vector<measured_parameter> parameters;
 };
@@ -105,11 +105,11 @@ struct file_place {
   std::vector<file_part> parts;
 };
 
-/// What the lead wants of a shard's state, at the current version: its range of
-/// the weights, and of each of the optimiser's slots. A shard that can write
-/// them to where they belong does; one that cannot, since the files are on
-/// another host, sends them in chunks. Without files it sends its weights, and
-/// the average of them behind it if that is wanted.
+/// Asks for a shard's state at the current version: its range of the weights,
+/// and of each of the optimiser's slots. The shard writes them to these files;
+/// if it cannot, since the files are on another host, it sends them in chunks.
+/// If no files are named, it sends its weights, followed by their average if
+/// that is wanted.
 struct state_request {
   file_place weights;
   file_place slots; ///< A part for each of them.

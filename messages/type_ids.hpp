@@ -107,8 +107,8 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_atoms, caf::first_custom_type_id + 200)
 
 CAF_END_TYPE_ID_BLOCK(troupe_atoms)
 
-// Never leave the process: a link moves the bytes of a payload, and the others
-// are pointers into this process.
+// These types never leave the process: a link moves the bytes of a payload, and
+// the others are pointers into this process.
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::payload)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::snapshot_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::note_ptr)

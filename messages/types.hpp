@@ -90,7 +90,7 @@ struct release_header {
 /// What an evaluator wants next.
 struct watch_request {
   version after; ///< A version after this one.
-  /// Not that, but the average of the weights at the version `after` itself.
+  /// True: instead, the average of the weights at the version `after` itself.
   bool average = false;
 };
 
@@ -128,8 +128,8 @@ struct registration_request {
   worker_id rank;        ///< The rank it wants to have, if `has_rank`.
   std::string transport; ///< How its tensors are sent, for the records.
   owned_data data;       ///< What its own files hold, if it has any.
-  /// It is told of the run's end when the last score is known, not when
-  /// training is over.
+  /// Whether it is told of the run's end only when the last score is known,
+  /// instead of when training is over.
   bool awaits_score = false;
   uint32_t leases = 2;     ///< How many it wants to have at a time.
   bool takes_last = false; ///< It fetches the weights that the run ends with.
@@ -148,7 +148,7 @@ struct run_end {
   std::string line;   ///< Why, for the user; empty when all went well.
   /// Of the last version on the test set; NaN: not known.
   real accuracy = std::numeric_limits<double>::quiet_NaN();
-  /// Of peers that have lost others: the nodes that go on together, by their
+  /// For peers that have lost others: the nodes that go on together, by their
   /// ranks so far; empty: the run is over.
   std::vector<shard_id> next{};
 
@@ -232,7 +232,7 @@ struct gradient_report {
 
 namespace troupe::config {
 
-/// A name that is none is refused: users read it.
+/// Refuses what is not a metric's name, because users read it.
 template <class Inspector>
 bool inspect(Inspector& f, metric& x) {
   auto get = [&x] {

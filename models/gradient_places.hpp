@@ -25,10 +25,10 @@ public:
 
   bool empty() const { return places_.empty(); }
 
-  /// The place of this parameter's gradient, for whoever asks first: of a
-  /// parameter that is used twice, only one gradient may lie there, to which
-  /// the other is added. An undefined tensor if there is none (left), so that
-  /// the gradient may lie anywhere.
+  /// The place of this parameter's gradient; only the first caller gets it. If
+  /// a parameter is used twice, one of its gradients lies there and the other
+  /// is added to it. An undefined tensor, if there is no place or it was taken,
+  /// lets the gradient lie anywhere.
   at::Tensor take_place(const at::Tensor& parameter) const {
     auto found = std::ranges::find(places_, parameter.unsafeGetTensorImpl(),
                                    &entry::parameter);

@@ -22,7 +22,7 @@ void append(std::vector<given>& all, std::vector<given> more) {
              std::make_move_iterator(more.end()));
 }
 
-/// What was given to a start, but for the earlier run's settings.
+/// What was given to a start, without the settings of the earlier run.
 struct start {
   std::vector<given> all; ///< The weakest source first.
   std::optional<launch> by;
@@ -81,7 +81,7 @@ action action_of(const command_line& flags) {
   return flags.evaluate ? action::evaluate : action::run;
 }
 
-/// Scores in this process; no other has a part in it.
+/// Prepares an evaluation, which scores in this process alone.
 void prepare_evaluation(resolved& all) {
   if (all.values.what != role::none && all.values.what != role::simulate)
     throw usage_error("--evaluate scores in one process: leave --role out");
@@ -96,8 +96,8 @@ void prepare_evaluation(resolved& all) {
   all.values.what = role::simulate;
 }
 
-/// What is scored and where the results go are two folders, so that neither
-/// --resume nor --overwrite takes the other's.
+/// Validates without --overwrite, which may stand beside --resume here: the
+/// weights that are scored and the results lie in two folders.
 void validate_evaluation(resolved all) {
   all.values.training.overwrite = false;
   validate(all);
@@ -123,7 +123,8 @@ resolved resolve_all(command_line& flags, const environment& variables,
   return result;
 }
 
-/// The event log holds the settings; these may change some of them.
+/// The settings of a replay are in the event log; flags may change some of
+/// them.
 invocation replay_of(command_line& flags, const environment& variables) {
   if (flags.what || flags.check || flags.print_config || flags.evaluate)
     throw usage_error(

@@ -150,7 +150,7 @@ private:
     }
   }
 
-  /// Of `--set` and `--change`.
+  /// Reads the KEY=VALUE of `--set` and `--change`.
   given assignment(const std::string& text) const {
     auto equals = text.find('=');
     auto id = text.substr(0, equals);

@@ -27,7 +27,7 @@ constexpr std::string_view scoring_alone =
 constexpr std::string_view step_schedule =
   "here it is --lr-schedule 'step(every=30,factor=0.1)'";
 
-/// '_' is written as '-'.
+/// Names have '-' where the other program has '_'.
 constexpr std::array<foreign_flag, 53> foreign_flags{{
   // main.py
   {"-a", "here it is --network NAME"},

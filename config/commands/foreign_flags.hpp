@@ -7,7 +7,7 @@
 
 namespace troupe::config {
 
-/// What does here what this flag does there, as the rest of an error line: ";
+/// The counterpart here of a flag of theirs, as the rest of an error line: ";
 /// here it is --weight-decay X". Empty if the flag is none of theirs.
 /// @param typed With its dashes, perhaps with a value: "-b", "-b64", "--wd=1".
 std::string hint_for_foreign(std::string_view typed);

@@ -43,7 +43,8 @@ disk); 2 command line or configuration wrong; 75 stopped by a signal after a
 checkpoint, to be tried again; 130 a second SIGINT.
 )";
 
-/// The words of `text` behind `line`, and in lines that begin at `column`.
+/// Appends the words of `text` to `line`, and to more lines, which begin at
+/// `column`.
 std::string fill(std::string line, size_t column, const std::string& text) {
   std::string result;
   auto empty = true;

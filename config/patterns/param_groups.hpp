@@ -11,9 +11,9 @@
 
 namespace troupe::config {
 
-/// What a group has of its own; the settings of [training] say the others.
+/// The numbers that a group has of its own; [training] has the others.
 struct group_numbers {
-  /// The rate where the others have that of `lr`; `lr-schedule` changes both
+  /// The group's learning rate in place of `lr`; `lr-schedule` changes both
   /// alike.
   std::optional<double> lr;
   std::optional<double> weight_decay;

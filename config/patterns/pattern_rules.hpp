@@ -1,7 +1,7 @@
 #pragma once
-// Settings that are rules, each of patterns and what holds for the names that
-// match one of them: "conv* = ps:0, fc1 fc2 = ps:1". What `[placement]` and
-// `[param-groups]` share. Pure functions; any thread.
+// Settings that are rules: patterns, and what holds for the names that match
+// one of them: "conv* = ps:0, fc1 fc2 = ps:1". `[placement]` and
+// `[param-groups]` share this form. Pure functions; any thread.
 
 #include <string>
 #include <string_view>
@@ -16,7 +16,7 @@ std::vector<std::string> words_of(std::string_view text);
 /// The rules of a text: the patterns with one blank between them, and what is
 /// behind the first `=`, trimmed.
 /// @param form Says how a rule is written, as in "PATTERN = worker".
-/// @throws bad_value for a rule that is none, for patterns that are there
+/// @throws bad_value for a text that is no rule, for patterns that are there
 /// twice, and for a comma at the end.
 std::vector<std::pair<std::string, std::string>>
 parse_pattern_rules(std::string_view text, std::string_view form);

@@ -60,8 +60,8 @@ uint64_t batch_bytes(const model_size& of, uint64_t samples, uint64_t width) {
   return of.data ? samples * (of.data->sample * width + label) : 0;
 }
 
-/// A process that owns `share` of the weights' bytes, and no more of the
-/// optimiser's.
+/// The memory of a process that owns this share of the weights, and the same
+/// share of the optimiser's buffers.
 role_memory server(std::string who, const settings& all, const sizes& each,
                    double share, bool leads) {
   auto part = [share](uint64_t bytes) {

@@ -163,7 +163,7 @@ std::string data_of(const data_settings& data) {
          sharing_of(data);
 }
 
-/// Nothing without a look at the data.
+/// The row about the samples; empty if nobody has looked at the data.
 std::string samples_of(const data_settings& settings, const model_size& model) {
   if (!model.data)
     return "";

@@ -29,7 +29,7 @@ void require_defaults(const settings& all, const auto& cite) {
                         "--compute external leave it out");
 }
 
-/// A replay has the program where the run had it.
+/// Throws unless a replay computes where the run did: in a program or here.
 void require_program(const resolved& all) {
   auto described = is_described(all.values.training.network);
   if (described && !computes_elsewhere(all.values))

@@ -6,8 +6,9 @@
 
 namespace troupe::config {
 
-/// Throws `usage_error` when they contradict each other. For who decides for
-/// the cluster: nobody else knows all of its settings. A part of `validate`.
+/// Throws `usage_error` when they contradict each other. Called on the node
+/// that decides for the cluster, since no other knows all settings. A part of
+/// `validate`.
 void check_recipe(const resolved& all);
 
 } // namespace troupe::config

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view network_key = "training.network";
 
-/// As the networks of models/networks/registry.cpp end.
+/// With this the names in models/networks/registry.cpp end.
 constexpr const char* small_ending = "_cifar";
 
 } // namespace

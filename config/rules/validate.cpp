@@ -88,7 +88,8 @@ void check_training(const resolved& all) {
            "contradicts resume: give one of the two");
 }
 
-/// The parameter server never looks at a sample; all who do need the files.
+/// Every node that reads samples needs the files; the parameter server reads
+/// none.
 void check_data(const resolved& all) {
   const auto& data = all.values.data;
   auto computes = all.values.what == role::simulate || joins(all.values.what);
@@ -106,7 +107,7 @@ void check_data(const resolved& all) {
              " have theirs");
 }
 
-/// What stages and activations cannot be combined with.
+/// Refuses what stages and activations cannot be combined with.
 void check_segments(const resolved& all) {
   const auto& values = all.values;
   auto mode = print(values.parallel.mode);
@@ -164,7 +165,8 @@ void check_joining(const resolved& all) {
            "would give the samples of a rank to another: leave --sharding out");
 }
 
-/// What shards own, where modules live on them.
+/// Checks that each shard owns parts of the network, where modules live on
+/// shards.
 void check_owners(const resolved& all) {
   const auto& values = all.values;
   auto rules = parse_placement(values.training.placement);
@@ -175,7 +177,7 @@ void check_owners(const resolved& all) {
                std::to_string(values.cluster.shards) + " shards");
   if (!has_remote_shards(values) || !may_have_modules(values))
     return;
-  // Without rules all is on the first.
+  // Without rules all modules are on the first shard.
   for (uint32_t rank = rules.empty() ? 1 : 0; rank < values.cluster.shards;
        ++rank)
     if (std::ranges::none_of(rules, [rank](const placement_rule& rule) {
@@ -264,7 +266,7 @@ void check_compression(const resolved& all) {
            "--dtype float64");
 }
 
-/// Real nodes take no notice of the section: one file may serve both.
+/// Real nodes ignore the section, so that one file may serve both.
 void check_simulation(const resolved& all) {
   const auto& values = all.values;
   const auto& what = values.simulation;

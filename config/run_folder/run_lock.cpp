@@ -23,14 +23,14 @@ namespace {
 
 constexpr const char* file_name = "run.lock";
 
-/// With which the signature of a holder begins.
+/// The beginning of a holder's signature.
 constexpr std::string_view signature_begin = "process ";
 
 std::string text_of_error(int error) {
   return std::generic_category().message(error);
 }
 
-/// "process 123 on node-7", as the holder has written it; empty if nobody has.
+/// "process 123 on node-7", as the holder has written it; empty if none has.
 std::string signature_in(int file) {
   std::array<char, 300> text;
   auto size = pread(file, text.data(), text.size(), 0);
@@ -50,17 +50,17 @@ std::string holder_in(int file) {
   return found.empty() ? "another process" : shown(found);
 }
 
-/// For people, and for nodes that ask whether it is still the same holder. Of
-/// no consequence if it cannot be written.
+/// Signs the lock, for people and for nodes that ask whether the holder is
+/// still the same. Nothing is lost if this fails.
 void sign(int file) {
   auto text = own_signature() + "\n";
   if (ftruncate(file, 0) == 0 && pwrite(file, text.data(), text.size(), 0) > 0)
     fsync(file); // So that other hosts see it.
 }
 
-/// Whether another process is kept out by a lock that this one holds. Some file
-/// systems grant each request. The child makes only calls that are safe after a
-/// fork.
+/// Whether a lock that this process holds keeps another process out: some file
+/// systems grant every request. A child tries it, and makes only calls that are
+/// safe after a fork.
 bool keeps_others_out(const char* path) {
   auto child = fork();
   if (child == 0) {
@@ -142,7 +142,7 @@ run_lock::acquire(const std::filesystem::path& folder, double patience,
   return out;
 }
 
-// A shared lock is refused only by the holder, and not by others who look.
+// Asks for a shared lock, which only the holder refuses, not others who look.
 lock_view run_lock::look(const std::filesystem::path& folder) {
   auto path = folder / file_name;
   auto file = open(path.c_str(), O_RDONLY | O_CLOEXEC);

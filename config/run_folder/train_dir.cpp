@@ -22,13 +22,13 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view run_files[] = {"config.ini", "metrics.jsonl",
                                           "summary.json", "best.safetensors"};
-/// Beside them; they alone make no run.
+/// Files beside them, which alone do not make a run.
 constexpr std::string_view other_files[] = {"lives", "scores.jsonl"};
 constexpr std::string_view checkpoint_files[] = {
   "manifest.pb", "model.safetensors", "optimizer.safetensors"};
 constexpr std::string_view temporary = ".tmp";
 
-/// Those of other programs have other ends.
+/// Whether this is our file of events; those of other programs end differently.
 bool is_event_file(std::string_view name) {
   return name.starts_with("events.out.tfevents.") && name.ends_with(".troupe");
 }
@@ -102,7 +102,8 @@ bool is_error_feedback(std::string_view name) {
   return name.starts_with("worker-");
 }
 
-/// Removes what is `wanted` in the folders of steps, and what is empty then.
+/// Removes `wanted` files in the folders of steps, and folders that become
+/// empty.
 template <class Wanted>
 void remove_steps(const fs::path& folder, Wanted wanted) {
   auto is_step = [](const fs::directory_entry& entry, std::string_view name) {
@@ -143,14 +144,15 @@ fs::path make_next(const fs::path& runs, const std::string& name) {
       return path;
 }
 
-/// With which the files begin that a run writes, and that name none of it in
-/// their names. A crash of the machine may have left zeros.
+/// The beginnings of those files of a run whose names other programs may use,
+/// too. A crash of the machine may have left zeros in them.
 constexpr std::pair<std::string_view, std::string_view> beginnings[] = {
   {"config.ini", "# The settings of this run, resolved by trainer_node"},
   {"metrics.jsonl", "{\"kind\":"},
   {"summary.json", "{\n  \"status\":"}};
 
-/// A run writes to these files, or removes them.
+/// Throws unless these files are of a run, since a run writes to them or
+/// removes them.
 void require_own_files(const fs::path& folder) {
   auto refuse = [&](std::string_view name) {
     throw usage_error("train-dir " + folder.string() + ": " +
@@ -179,7 +181,7 @@ void require_own_files(const fs::path& folder) {
                     "--overwrite to remove it, or another folder");
 }
 
-/// A first try writes little.
+/// The most bytes of a file of a first try, which writes little.
 constexpr uint64_t most_of_first_try = 1 << 20;
 
 /// All of a file; empty if it is not there. Nothing if it is large, or cannot
@@ -202,7 +204,7 @@ bool tells_of_steps(std::string_view lines) {
   return false;
 }
 
-/// Neither a finished run nor one that made a step.
+/// Whether the summary tells neither of a finished run nor of a step.
 bool tells_of_no_result(std::string_view summary) {
   return summary.empty() ||
          (summary.find("\"steps\": 0,") != summary.npos &&
@@ -226,8 +228,8 @@ bool is_at_beginning(const fs::path& checkpoints) {
   return true;
 }
 
-/// Whether a run with this config.ini has written all that `remove_run` would
-/// remove, as far as its name alone does not say so.
+/// Whether all that `remove_run` would remove is of the run with this
+/// config.ini. Looks only at files whose names alone do not say so.
 bool are_of_run(const fs::path& folder, std::string_view ini) {
   if (fs::exists(folder / "residuals"))
     return false;
@@ -274,7 +276,8 @@ bool check_folder(const fs::path& folder, const training_settings& training) {
   return true;
 }
 
-/// Whoever waited for the lock may find a run that was not there before.
+/// Checks the folder twice: while this process waited for the lock, another may
+/// have made a run there.
 run_directory prepare(const fs::path& folder, const training_settings& training,
                       std::shared_ptr<const run_lock> held) {
   check_folder(folder, training);

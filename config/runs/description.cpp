@@ -63,7 +63,8 @@ bool is_same(std::string_view id, const std::string& run,
   return run == here;
 }
 
-/// A node that joins may name the network as the lead was asked for it.
+/// Whether a node that joins gives the network the name that the lead was
+/// given: the run has the variant of it that suits the images.
 bool means_the_same(std::string_view id, const pairs& run,
                     const std::string& here) {
   const auto* dataset = value_of(run, "data.dataset");

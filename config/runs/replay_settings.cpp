@@ -46,7 +46,7 @@ std::vector<given> from_event_log(std::string_view ini,
   return result;
 }
 
-/// A setting that is none of the replay's must be the run's.
+/// Throws if a setting that a replay may not change differs from the run's.
 void require_same(const given& one, const settings& of_run) {
   resolved tried;
   tried.values = of_run;

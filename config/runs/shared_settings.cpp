@@ -32,7 +32,8 @@ constexpr std::array<std::string_view, 10> newer{
   "parallel.micro-batches", "parallel.schedule", "parallel.placement",
   "parallel.replicas"};
 
-/// They count only where they differ from what that release did.
+/// Whether the setting is newer and has its default, which means what that
+/// release did: then it does not count.
 bool is_newer_and_unset(std::string_view id, std::string_view value) {
   return std::ranges::find(newer, id) != newer.end() &&
          value == key_of(id).get(settings{});
@@ -113,7 +114,8 @@ std::string conflicts(const settings& own, const pairs& theirs) {
          key_of(id).flag + " " + (value.empty() ? "\"\"" : shown(value));
 }
 
-// Runs of 0.1.0 have the digest that they had then.
+// Leaves newer settings with their defaults out, so that runs of 0.1.0 keep
+// their digest.
 std::string digest(const settings& all) {
   std::string text;
   for (const auto& [id, value] :

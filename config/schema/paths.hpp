@@ -32,7 +32,7 @@ struct path_facts {
 /// The name for tensors in messages of the actor connection: always there.
 inline constexpr std::string_view actor_connection = "chunked";
 
-/// One more kind; before main begins.
+/// Adds a kind of path; to be called before main begins.
 void add_path(path_facts facts);
 
 /// All kinds, in the order in which they were added.

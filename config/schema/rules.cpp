@@ -23,7 +23,7 @@ namespace troupe::config::rules {
 
 namespace {
 
-/// What `read` complains of, or what it answers.
+/// The answer of `read`, or what it complains of.
 template <class Read>
 std::string reason(Read read) {
   try {

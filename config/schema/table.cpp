@@ -297,7 +297,7 @@ std::string owners_of(const parameter& entry) {
   return join(owners, ", ");
 }
 
-/// "; bsp is sync", for each name that the field has besides.
+/// "; bsp is sync", for each other name of a policy.
 std::string other_names() {
   std::string out;
   for (const auto& each : known_policies())

@@ -40,7 +40,8 @@ uint32_t number(const environment& all, const std::string& name) {
   }
 }
 
-/// The port for the parameter server next to whoever holds MASTER_PORT.
+/// The port of the parameter server: MASTER_PORT, or the next one if torchrun
+/// itself listens there.
 std::string port_of(const environment& all) {
   auto port = number(all, "MASTER_PORT");
   auto taken = variable(all, "TORCHELASTIC_USE_AGENT_STORE") == "True";
@@ -177,8 +178,9 @@ launch launch_of(const resolved& all) {
   return out;
 }
 
-/// A node that comes to peers whose run is under way: how many they are, the
-/// lead says. So it may have the file of a node that was there from the start.
+/// A node that joins peers whose run is under way. The lead tells how many they
+/// are, so the settings that say so are forgotten: the node may have the file
+/// of one that was there from the start.
 void assign_joiner(resolved& all) {
   for (auto id : {"cluster.workers", "cluster.shards", "cluster.rank",
                   "training.global-batch-size"})

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* unknown = "-";
 
-/// Facts, as one number.
+/// Facts, as the bits of one number.
 constexpr unsigned has_evaluator = 1;
 constexpr unsigned has_led_before = 2;
 

@@ -40,16 +40,16 @@ struct next_life {
   run_life before{};
 };
 
-/// The environment variable by which `launch` has a parameter server that died
-/// go on with its run, and one that begins anew has itself: the run's
-/// directory.
+/// The environment variable that tells a parameter server to go on with the run
+/// in this run directory. `launch` sets it for a server that died, and a server
+/// that begins anew sets it for itself.
 inline constexpr const char* restart_variable = "TROUPE_RESTART";
 
-/// What such a server is given, above all else, whatever its first start was
-/// told. Nothing if this is no restart.
+/// The settings of such a server, which come before all others, whatever its
+/// first start was told. Empty if this is no restart.
 std::vector<given> restart_settings(const environment& variables);
 
-/// The environment variable that says it.
+/// The environment variable that holds a `next_life`.
 inline constexpr const char* next_life_variable = "TROUPE_NEXT_LIFE";
 
 /// The value of the variable.
@@ -61,10 +61,10 @@ std::optional<next_life> read_next_life(const environment& variables);
 /// The launch of such a node, whatever launcher there was.
 launch launch_of(const next_life& life);
 
-/// What the node is given, above all else.
+/// The settings of the node, which come before all others.
 std::vector<given> settings_of(const next_life& life);
 
-/// What it changes of the run.
+/// The settings of the run that the node changes.
 std::vector<given> changes_of(const next_life& life);
 
 } // namespace troupe::config

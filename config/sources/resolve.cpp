@@ -28,8 +28,8 @@ using source = origin::source;
 
 constexpr std::string_view policy_key = "policy.name";
 
-/// A variable that looks like a key's but is none. Other variables that begin
-/// with TROUPE_ are ignored.
+/// Refuses a variable that looks like a key's but is none. Other variables that
+/// begin with TROUPE_ are ignored.
 void refuse_misspelt(const std::string& variable) {
   std::vector<std::string> known;
   auto in_a_section = false;
@@ -65,7 +65,8 @@ void fill_in_epochs(settings& all) {
     training.epochs = default_epochs;
 }
 
-/// `--policy "ssp(staleness=3)" --staleness 4`
+/// Refuses two values of a parameter from one source, as in
+/// `--policy "ssp(staleness=3)" --staleness 4`.
 void refuse_contradiction(const given& a, const given& b) {
   if (a.from.from != b.from.from || a.from.call.empty() == b.from.call.empty())
     return;

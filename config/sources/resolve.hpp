@@ -109,7 +109,7 @@ public:
   /// What this start has to say about its settings, a line each.
   std::vector<std::string> notes;
 
-  /// They are those of a run that is repeated (`--replay`).
+  /// Whether these are the settings of a run that is repeated (`--replay`).
   bool is_replay = false;
 
 private:

@@ -13,7 +13,7 @@ bool is_url_of_a_port(std::string_view value) {
          value.starts_with("sctp://");
 }
 
-/// Takes the first of these endings that there is; false if there is none.
+/// Drops the first of these endings that the name has; false if it has none.
 bool drop_ending(std::string_view& name,
                  std::initializer_list<std::string_view> endings) {
   for (auto ending : endings) {

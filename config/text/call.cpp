@@ -11,7 +11,7 @@ namespace {
 
 call::argument cut(std::string_view text) {
   auto equals = text.find('=');
-  // In a bare value that is a call, the sign belongs to that call.
+  // If a bare value is a call, the sign belongs to that call.
   if (equals == std::string_view::npos || text.find('(') < equals)
     return {{}, trim(text)};
   return {trim(text.substr(0, equals)), trim(text.substr(equals + 1))};

@@ -43,7 +43,7 @@ std::string read_number(const value_range& range, std::string_view text) {
   return print(value);
 }
 
-/// Which parameter an argument is for.
+/// The parameter that an argument is for.
 const parameter& find(const call_schema& of, const call::argument& given,
                       bool alone) {
   if (given.name.empty() && of.bare_first && alone)

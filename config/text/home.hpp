@@ -1,7 +1,7 @@
 #pragma once
-// Paths as a shell reads them. Where a setting comes from a file, a variable or
-// stands behind the = of a flag, no shell has replaced its ~.
-// Not thread-safe for `~USER`: the password database is asked.
+// Expands `~` in paths as a shell does. No shell has done so where a setting
+// comes from a file, a variable or stands behind the = of a flag. Not
+// thread-safe for `~USER`, since it asks the password database.
 
 #include <string>
 #include <string_view>

@@ -218,8 +218,8 @@ inline constexpr uint64_t default_epochs = 50;
 
 /// Default momentum of policies that apply gradients late. Late gradients act
 /// like a momentum of 1 - 1/M with M workers, and the two add up (Mitliagkas et
-/// al., "Asynchrony begets momentum", 2016); so this is what is missing to the
-/// 0.9 of the other policies, in hundredths.
+/// al., "Asynchrony begets momentum", 2016). So the default is the difference
+/// to the 0.9 of the other policies, rounded down to hundredths.
 double asynchronous_momentum(uint32_t workers);
 
 /// [data] Which samples are trained on, and how they are read.

@@ -71,7 +71,7 @@ std::string_view trim(std::string_view text) {
 
 std::string shown(std::string_view text) {
   auto end = std::min(text.size(), longest_shown);
-  // Not within a letter of several bytes.
+  // Does not cut within a letter of several bytes.
   while (end > 0 && end < text.size() && continues_letter(text[end]))
     --end;
   std::string result;

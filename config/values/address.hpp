@@ -26,16 +26,16 @@ std::string to_string(const address& where);
 /// other name counts as reachable, because it may resolve to any address.
 bool is_loopback(std::string_view host);
 
-/// What is said of an address that is not, where `insecure-network` does not
-/// allow it.
+/// The reason why an address beyond loopback is refused without
+/// `insecure-network`, for an error line.
 inline constexpr const char* open_to_all =
   "is no loopback address, and connections are neither encrypted nor "
   "authenticated: use 127.0.0.1, or give --insecure-network if everybody on "
   "that network may be trusted";
 
-/// For an address that this node has not from its own settings.
+/// Checks an address that does not come from this node's own settings. Throws
+/// `usage_error` if only `insecure-network` would allow it.
 /// @param from Who names it, for the error line.
-/// Throws `usage_error` if only `insecure-network` would allow it.
 void require_loopback(const address& where, const std::string& from);
 
 } // namespace troupe::config

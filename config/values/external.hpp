@@ -1,7 +1,7 @@
 #pragma once
-// `--dataset external(samples=60000,id=mnist)`: training samples that only the
-// processes have which compute the gradients (`--compute external`). The run
-// knows how many there are, and gives each its number. Plain values.
+// `--dataset external(samples=60000,id=mnist)`: only the processes that compute
+// the gradients (`--compute external`) have the training samples. The run knows
+// how many there are, and gives each its number. Plain values.
 
 #include <cstdint>
 #include <string>

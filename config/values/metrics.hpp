@@ -29,7 +29,7 @@ inline constexpr const char* loss = "loss";         ///< Mean over the samples.
 inline constexpr const char* accuracy_top5 = "accuracy_top5";
 } // namespace native_metrics
 
-/// So many at most are in a score.
+/// The most metrics of a score.
 inline constexpr size_t most_metrics = 64;
 
 /// A word of letters, digits and `_.-/`, 64 at most, that begins with a letter.
@@ -39,8 +39,9 @@ bool is_metric_name(std::string_view name);
 /// "ema/accuracy" is.
 bool is_of_average(std::string_view name);
 
-/// Adds what was found of the average of the same weights, under such names.
-/// Left out are names that would be too long, and what would be too many.
+/// Adds the metrics of the average of the same weights, under such names.
+/// Leaves out those whose names would be too long, and those beyond the most of
+/// a score.
 void add_average(metrics& all, const metrics& of_average);
 
 /// The value of the first metric of this name.

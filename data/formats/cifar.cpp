@@ -43,7 +43,8 @@ std::vector<fs::path> files_in(const fs::path& folder, const std::string& name,
   return out;
 }
 
-/// Torchvision and the set's site offer it beside the binary version.
+/// Refuses the version for Python, which torchvision and the set's site offer
+/// beside the binary one.
 void refuse_python_version(const cifar_description& description,
                            const fs::path& data_dir) {
   std::error_code error;

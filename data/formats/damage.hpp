@@ -1,6 +1,6 @@
 #pragma once
-// Lets a reader go on after a damaged file, for whoever looks for all of them.
-// Stateless; any thread.
+// Lets a reader go on after a damaged file, so that a caller can list all of
+// them. Stateless; any thread.
 
 #include "config/text/failure.hpp"
 

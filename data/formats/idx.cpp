@@ -38,7 +38,7 @@ public:
   /// Fills `to` as far as there are bytes; returns how many.
   virtual uint64_t read(std::span<uint8_t> to) = 0;
 
-  /// No more than this many bytes can come from here.
+  /// The most bytes that can come from here.
   virtual uint64_t upper_bound() const = 0;
 
   virtual bool upper_bound_is_size() const { return true; }

@@ -17,14 +17,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Links among folders may go in a circle.
+/// Limits the depth, since links among folders may go in a circle.
 constexpr int deepest = 16;
 
 [[noreturn]] void fail_in(const fs::path& where, const std::string& reason) {
   throw run_error(where.string() + ": " + reason);
 }
 
-/// Sorted by name, without the hidden ones, which are counted in `without`.
+/// The entries of a folder by name. Hidden ones are left out and counted in
+/// `without`.
 std::vector<fs::directory_entry> entries(const fs::path& folder,
                                          left_out& without) {
   std::error_code error;

@@ -1,7 +1,7 @@
 #pragma once
 // Finds images in folders, one folder for each class, as torchvision's
-// ImageFolder does: classes ordered by name, images of a class by path. Other
-// than there, hidden files and folders (left_out.hpp) are no part of the set.
+// ImageFolder does: classes ordered by name, images of a class by path. Unlike
+// there, hidden files and folders (left_out.hpp) are no part of the set.
 // Stateless; any thread.
 
 #include "data/formats/damage.hpp"

@@ -21,8 +21,8 @@ namespace {
 /// A block of 8x8 pixels takes at least a bit.
 constexpr uint64_t densest_jpeg = 512;
 
-/// Scans of a progressive image; a file of a few bytes each could ask for
-/// minutes of work.
+/// The most scans of a progressive image: without a limit, scans of a few bytes
+/// each could ask for minutes of work.
 constexpr int most_scans = 500;
 
 struct errors {

@@ -30,7 +30,7 @@ public:
       throw run_error(name + ": no memory for libpng");
     }
     png_set_read_fn(png_, this, &give);
-    png_set_user_limits(png_, 0x7fffffff, 0x7fffffff); // Ours come after.
+    png_set_user_limits(png_, 0x7fffffff, 0x7fffffff); // Our limits come later.
   }
 
   ~png() { png_destroy_read_struct(&png_, &info_, nullptr); }

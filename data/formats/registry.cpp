@@ -82,7 +82,7 @@ dataset_entry cifar(const cifar_description& description,
 
 std::vector<dataset_entry> make_registry() {
   return {
-    // Of the 1,797 images at 28x28, after scaling to [0, 1].
+    // The normalisation is that of the 1,797 images at 28x28, in [0, 1].
     {"digits",
      "1x28x28",
      "10",
@@ -93,7 +93,7 @@ std::vector<dataset_entry> make_registry() {
        return load_digits(seed); // Both are cut from one file.
      },
      [](const data_settings&) {
-       auto all = load_digits(0); // They are there anyway, and few.
+       auto all = load_digits(0); // In memory anyway, and few.
        return source_survey{all.train.shape, all.train.classes,
                             all.train.store->size(), all.test.store->size()};
      }},
@@ -168,7 +168,7 @@ std::vector<dataset_entry> make_registry() {
 
 using extents = std::array<int64_t, 3>;
 
-/// What is to be done to the samples of a part, which have this shape.
+/// The transforms for the samples of a part, which have this shape.
 transforms transforms_for(const config::data_settings& settings,
                           const dataset_entry& entry, const extents& shape,
                           uint64_t seed, bool training) {
@@ -190,7 +190,7 @@ transforms transforms_for(const config::data_settings& settings,
   return out;
 }
 
-/// What comes out of that.
+/// The shape of samples after these transforms.
 extents shape_after(const transforms& how, extents shape) {
   if (shape[1] == 0)
     shape[1] = shape[2] = how.side;
@@ -203,7 +203,8 @@ std::string name_of(const std::string& dataset) {
            : dataset;
 }
 
-/// Also sees to it that there is a data-dir, if the set has files.
+/// The entry of the data set. Throws if the set has files and there is no
+/// data-dir.
 const dataset_entry& entry_for(const config::data_settings& settings) {
   const auto& entry = entry_of(settings.dataset);
   if (!entry.files.empty() && settings.data_dir.empty())

@@ -11,7 +11,8 @@ namespace {
 /// A class is a picture of so many squares a side, in any size of image.
 constexpr int64_t squares = 4;
 
-/// Streams of this purpose have one seed: the set does not depend on the run's.
+/// All random streams here have this seed, so that the set does not depend on
+/// the seed of the run.
 constexpr uint64_t seed = 0;
 
 /// The squares of a class: dark or light, [C, 4, 4].

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t block = 512;
 
-/// Of a name or an extended header.
+/// The most bytes of a long name or of an extended header.
 constexpr uint64_t longest_extra = 1 << 20;
 
 using header = std::array<uint8_t, block>;
@@ -147,7 +147,7 @@ private:
     return out;
   }
 
-  /// Octal, or base 256 with the highest bit set.
+  /// Reads a number: octal, or base 256 if the highest bit is set.
   uint64_t number(const header& raw, size_t first, size_t length) const {
     uint64_t out = 0;
     if ((raw[first] & 0x80) != 0) {

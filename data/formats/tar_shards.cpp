@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string_view base_of(std::string_view name) {
-  return name.substr(name.rfind('/') + 1); // All of it without a slash.
+  return name.substr(name.rfind('/') + 1); // All of it if there is no slash.
 }
 
 /// The name up to its last dot.
@@ -84,7 +84,8 @@ private:
         without_.add(base_of(each->name));
   }
 
-  /// The usual case. Of several labels STEM.cls counts.
+  /// Adds the sample of a group with one image, the usual case. Of several
+  /// labels STEM.cls counts.
   void add_sample(const members& group, const tar_member& image,
                   members& labels) {
     const auto* label = take_label_of(stem_, labels);
@@ -101,8 +102,8 @@ private:
     samples_.back().last = group.back()->end;
   }
 
-  /// A sample whose name differs after the first dot from those before and
-  /// after it: image and label follow each other.
+  /// Adds one of several samples of a group, whose names differ after the first
+  /// dot. Its image and label must follow each other.
   void add_one_of_several(const tar_member& image, members& labels) {
     auto own = std::string{without_ending(image.name)};
     const auto* label = take_label_of(own, labels);
@@ -119,7 +120,8 @@ private:
     samples_.back().last = std::max(image.end, label->end);
   }
 
-  /// All other members of the group go with the sample before them.
+  /// Divides the group among its samples: other members go with the sample
+  /// before them.
   void divide(const members& group, size_t before) {
     if (samples_.size() == before)
       return;

@@ -10,7 +10,8 @@ namespace troupe::data {
 
 namespace {
 
-/// The shorter side, of which the middle is taken, is so much longer.
+/// The shorter side is scaled to 8/7 of the wanted one; then the middle is
+/// taken.
 constexpr int64_t margin_numerator = 8;
 constexpr int64_t margin_denominator = 7;
 
@@ -31,7 +32,7 @@ window draw_crop(philox_stream& random, const config::random_crop& how,
   return {top, left, height, width};
 }
 
-/// When no window was found that fits: the middle, in the nearest ratio.
+/// The window if no drawn one fits: the middle, in the nearest allowed ratio.
 window fitting(const config::random_resized_crop& how, int64_t height,
                int64_t width) {
   auto ratio = static_cast<double>(width) / static_cast<double>(height);
@@ -83,7 +84,7 @@ void draw_jitter(philox_stream& random, const config::colour_jitter& how,
     out.hue = random.uniform(-how.hue, how.hue);
 }
 
-/// The sample at the wanted size, of which `shape` says what it shows.
+/// The image, scaled to a square of this side.
 picture sized(const picture& image, int64_t side) {
   return resize(image, side, side, {0, 0, side, side});
 }

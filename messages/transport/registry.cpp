@@ -20,7 +20,7 @@ path_row inproc_row() {
   return out;
 }
 
-/// In messages of the actor connection, which every peer has.
+/// Sends tensors in messages of the actor connection, which every peer has.
 path_row chunked_row() {
   path_row out;
   out.facts.name = config::actor_connection;
@@ -41,7 +41,7 @@ const std::vector<path_row>& table() {
   return all;
 }
 
-/// config knows them from before main on.
+/// Static, so that config knows the kinds of path before main begins.
 [[maybe_unused]] const auto& known = table();
 
 } // namespace

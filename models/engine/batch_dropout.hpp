@@ -1,5 +1,6 @@
 #pragma once
-// Which dropout masks the samples of a batch have. A pure function; any thread.
+// The dropout masks that the samples of a batch have. A pure function; any
+// thread.
 
 #include "messages/lease.hpp"
 #include "models/dropout.hpp"

@@ -18,11 +18,11 @@ namespace troupe::models {
 
 namespace {
 
-/// Seconds that a step should take at most, and all steps together about.
+/// The longest that a step should take, and about how long all together; in s.
 constexpr double longest_step = 0.25;
 constexpr double long_enough = 1.5;
 
-/// Pairs of steps that are always made, and that are enough.
+/// The fewest pairs of steps that are measured, and the most.
 constexpr size_t fewest_pairs = 3;
 constexpr size_t most_pairs = 50;
 
@@ -67,7 +67,7 @@ public:
   double short_step() { return step(short_); }
 
 private:
-  /// Its time in seconds.
+  /// Makes a step and returns its time in seconds.
   double step(compute_engine& engine) {
     return seconds_of(
       [&] { engine.run(weights_, inputs_, targets_, gradient_); });
@@ -83,9 +83,10 @@ private:
   at::Tensor targets_;
 };
 
-/// As many samples as a step may have, by the time of a small one.
+/// The number of samples for a step: as many as are wanted, or as many as the
+/// time of a small step lets hope for.
 uint64_t samples_for(pair_of_engines& engines, uint64_t wanted) {
-  // Not one alone: batch normalisation needs two.
+  // At least two, since batch normalisation needs more than one.
   auto few = std::min<uint64_t>(wanted, 2);
   engines.draw(few);
   engines.plain_step(); // LibTorch prepares some kernels in the first.

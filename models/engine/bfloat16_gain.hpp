@@ -3,8 +3,8 @@
 // found by measuring both, because it depends on the network as much as on the
 // processor.
 //
-// A function that may be called on any thread, whose number of intra-op threads
-// it leaves alone.
+// May be called on any thread, and leaves that thread's number of intra-op
+// threads alone.
 
 #include "config/text/settings.hpp"
 

@@ -21,7 +21,7 @@ size_t size_class(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-/// How many times larger than the request a block may be that it gets.
+/// How many times larger than the request the block for it may be.
 constexpr size_t largest_surplus = 8;
 
 void* map_pages(size_t size) {
@@ -57,7 +57,7 @@ void* block_cache::take_block(size_t bytes) {
   return out.at;
 }
 
-/// Of at least this size; null if the kernel has no more memory.
+/// A block of at least this size; null if the kernel has no more memory.
 block_cache::block block_cache::find(size_t size) {
   if (auto out = take_kept(size, size); out.at != nullptr)
     return out;
@@ -127,7 +127,8 @@ size_t block_cache::bound() const {
   return std::min(limit_, usage_.peak + usage_.peak / 2);
 }
 
-/// The smallest kept block of a size from `least` to `most`; null if none is.
+/// The smallest kept block of a size from `least` to `most`; null if there is
+/// none.
 block_cache::block block_cache::take_kept(size_t least, size_t most) {
   for (auto i = kept_.lower_bound(least); i != kept_.end(); ++i) {
     auto& [size, blocks] = *i;
@@ -143,7 +144,8 @@ block_cache::block block_cache::take_kept(size_t least, size_t most) {
   return {};
 }
 
-/// Until no more than that is kept.
+/// Gives kept blocks back, the oldest first, until at most so many bytes are
+/// kept.
 void block_cache::drop_oldest(size_t at_most) {
   while (usage_.kept > at_most) {
     auto oldest = kept_.end();

@@ -25,14 +25,14 @@ struct block_usage {
   uint64_t mapped = 0; ///< Not bytes: blocks that the kernel gave so far.
 };
 
-/// Takes whole pages from the kernel and keeps them. What it holds, taken and
-/// kept together, stays below the limit and below half more than the peak,
-/// but for what is taken itself: a request is never refused for the limit's
-/// sake. Where a new block would break that, the request gets a larger block
-/// that is kept, if there is one.
+/// Takes whole pages from the kernel and keeps them. Taken and kept blocks
+/// together stay below the limit, and below one and a half times the peak. Only
+/// taken blocks may exceed that, since no request is refused for the limit's
+/// sake. Where a new block would exceed it, the request gets a larger kept
+/// block, if there is one.
 class block_cache {
 public:
-  /// Nothing below this size belongs here: the allocator in use keeps it.
+  /// The smallest block here; smaller ones stay with the allocator in use.
   static constexpr size_t smallest = 64 * 1024;
 
   /// @param limit Bytes.
@@ -48,8 +48,8 @@ public:
   /// @throws std::bad_alloc if the kernel has no more memory.
   void* take_block(size_t bytes);
 
-  /// Takes a block back. False, and nothing else, if it is not from here; most
-  /// memory of other allocators is recognised without a lock.
+  /// Takes a block back; false if it is not from here, and then nothing
+  /// happens. Most memory of other allocators is recognised without a lock.
   bool give(const void* at) noexcept;
 
   /// A lower or higher limit from now on, in bytes.
@@ -77,7 +77,7 @@ private:
 
   struct kept_block {
     void* at;
-    uint64_t since; ///< The request before which it came back.
+    uint64_t since; ///< Requests so far when it came back.
   };
 
   using kept_blocks = std::vector<kept_block>; ///< Oldest first.

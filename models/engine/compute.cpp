@@ -22,7 +22,7 @@ uint64_t count_correct(const at::Tensor& scores, const at::Tensor& targets) {
     scores.argmax(1).eq(targets).sum().item<int64_t>());
 }
 
-/// With so many classes the five highest are not all.
+/// With at most so many classes the five highest scores are all scores.
 constexpr int64_t most_without_top5 = 5;
 
 uint64_t count_top5(const at::Tensor& scores, const at::Tensor& targets) {
@@ -64,7 +64,8 @@ struct compute_engine::state {
     // nop
   }
 
-  /// Forward changes them where the gradient lies.
+  /// Copies the statistics to start from to the end of the gradient, where
+  /// forward changes them.
   void place_statistics(const batch_context& about, const at::Tensor& weights,
                         const at::Tensor& gradient) {
     const auto& layout = all.layout();
@@ -80,7 +81,7 @@ struct compute_engine::state {
                                            : layout.statistics_of(weights));
   }
 
-  /// The share of a part of the batch in the mean loss of all.
+  /// Computes a part of the batch; returns its share in the mean loss of all.
   double run_part(const at::Tensor& inputs, const at::Tensor& targets,
                   int64_t of, const dropout_key& drop, micro_batch_place at) {
     auto pass = all.forward(inputs, drop, at.first);

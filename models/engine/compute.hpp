@@ -39,8 +39,8 @@ struct batch_context {
   /// Called during backward: the gradient from this element to its end is
   /// final. The last call has 0.
   std::function<void(uint64_t first)> ready = nullptr;
-  /// Where the batch is a part of another: gradient and loss are its share in
-  /// the means over all samples of that one.
+  /// If the batch is a part of a larger one: gradient and loss are this part's
+  /// share in the means over all samples of the larger one.
   replica_part part = {};
   /// Checked on entry, after each forward and after each parameter's gradient;
   /// null: never. After a cancel the gradient is arbitrary.
@@ -66,8 +66,8 @@ using batch_source =
 /// from thread to thread between calls.
 class compute_engine {
 public:
-  /// @param frozen What is not trained, a buffer that nobody writes to any
-  /// more; undefined: what the network was made with.
+  /// @param frozen The numbers that are not trained, a buffer that nobody
+  /// writes to any more; undefined: those that the network was made with.
   /// @throws usage_error if network or device is unknown, run_error if the
   /// frozen buffer does not fit.
   compute_engine(const config::training_settings& settings, int64_t classes,

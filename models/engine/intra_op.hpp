@@ -7,9 +7,9 @@
 
 namespace troupe::models {
 
-/// Operations of this thread use so many threads while it lives. A thread that
-/// was never told uses all cores, even for a loss of a few numbers, and waits
-/// for helpers that others' computations keep from the cores.
+/// Operations of this thread use so many threads while the object lives. A
+/// thread without a number uses all cores, even for a loss of a few numbers,
+/// and then waits for helper threads while other computations hold the cores.
 class intra_op_threads {
 public:
   explicit intra_op_threads(int count) : before_(at::get_num_threads()) {

@@ -44,7 +44,7 @@ public:
     if (!on_)
       return;
     at::autocast::set_autocast_enabled(at::kCPU, false);
-    at::autocast::clear_cache(); // Of weights, which others will follow.
+    at::autocast::clear_cache(); // Of weights that will change.
   }
 
   bfloat16_forward(const bfloat16_forward&) = delete;
@@ -137,7 +137,7 @@ bool segment::has_frozen_statistics(const torch::nn::Module& layer) const {
   });
 }
 
-/// For good.
+/// Binds the frozen tensors once: they stay bound as long as the segment lives.
 void segment::bind_frozen(const at::Tensor& flat) {
   if (!layout_.fits_frozen(flat))
     throw run_error("the frozen weights do not fit the network");
@@ -145,7 +145,7 @@ void segment::bind_frozen(const at::Tensor& flat) {
     frozen_[i].set_data(layout_.view(flat, layout_.frozen()[i]));
 }
 
-/// Normalise by the batch, or by the running statistics?
+/// Has layers normalise by the batch (`on`), or by the running statistics.
 void segment::set_training(bool on) {
   if (training_ == on)
     return;
@@ -182,8 +182,9 @@ void segment::begin(const segment_batch& batch) {
   set_training(true);
 }
 
-/// Layers that write their gradients in place would overwrite those of the
-/// micro-batches before, and do not know of other types.
+/// Layers get places for their gradients only in the first micro-batch, since
+/// they would overwrite the gradients of earlier ones; and never with bfloat16,
+/// since they write only the type of the weights.
 segment_pass segment::forward(const at::Tensor& inputs, const dropout_key& drop,
                               bool first) {
   static const gradient_places nowhere;
@@ -244,7 +245,8 @@ void segment::take_gradient(size_t i, const at::Tensor& x) {
     tell_ready(i);
 }
 
-/// The gradient of parameter i is final; those behind it may have waited.
+/// Notes that the gradient of parameter i is final, and tells from where on all
+/// gradients are: those behind it may have waited for it.
 void segment::tell_ready(size_t i) {
   settled_[i] = true;
   auto before = missing_;

@@ -66,8 +66,8 @@ at::Tensor pass_through(network& net, const part_range& parts,
 /// batch is over.
 class segment {
 public:
-  /// @param frozen What is not trained, a buffer that nobody writes to any
-  /// more; undefined: what the network was made with.
+  /// @param frozen The numbers that are not trained, a buffer that nobody
+  /// writes to any more; undefined: those that the network was made with.
   /// @param range The owner's elements of the flat buffers; nothing: all.
   /// @throws usage_error if the network is unknown, run_error if the frozen
   /// buffer does not fit, or a parameter lies outside of the range.

@@ -70,7 +70,7 @@ std::vector<placed_segment> segments_by(const config::settings& settings,
                        : stages_of(net, rules);
 }
 
-/// By one sample that goes through all parts.
+/// Found by sending one sample through all parts.
 uint64_t most_activations(const config::settings& settings, network& net,
                           const segment_plan& plan,
                           const std::vector<int64_t>& shape) {
@@ -157,7 +157,7 @@ std::vector<double> costs_of_parts(const config::training_settings& settings,
   });
 }
 
-// By dynamic programming over how many parts the first runs take.
+// Uses dynamic programming over the number of parts that the first runs take.
 std::vector<part_range> balanced_cuts(std::span<const double> costs,
                                       size_t runs) {
   auto parts = costs.size();

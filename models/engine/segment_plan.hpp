@@ -1,7 +1,7 @@
 #pragma once
-// Which segments a run cuts its network into: by `[placement]`, or for the
-// stages of a pipeline by what the parts of the network cost on this machine.
-// Free functions; any thread.
+// Decides into which segments a run cuts its network: by `[placement]`, or for
+// the stages of a pipeline by how long each part of the network takes on this
+// machine. Free functions; any thread.
 
 #include "config/text/settings.hpp"
 #include "models/layout/segments.hpp"
@@ -13,7 +13,7 @@
 
 namespace troupe::models {
 
-/// A network in segments, and how the flat buffers of its worker follow.
+/// A network in segments, and the sizes of its worker's flat buffers.
 struct segment_plan {
   std::vector<placed_segment> segments; ///< In the order of forward.
   /// Where the running statistics of each lie among all statistics.

@@ -13,7 +13,7 @@ namespace troupe::models {
 
 namespace {
 
-/// Which elements differ between the gradients: not 0 there.
+/// Marks the elements that differ between the gradients: not 0 there.
 template <class T, class Bits>
 void compare(std::vector<Bits>& differ, const std::vector<const T*>& in,
              size_t first) {

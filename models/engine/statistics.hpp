@@ -22,10 +22,10 @@ void merge_statistics(config::buffers_rule rule, const at::Tensor& next,
                       std::span<const at::Tensor> parts,
                       std::span<const double> shares);
 
-/// Whether `next` is finite wherever `before` is. A statistic may begin with
-/// infinity, as the range of values that were seen so far, or be such a
-/// constant; one that becomes infinite or NaN is a fault. Flat CPU buffers of
-/// the same dtype and size.
+/// Whether `next` is finite wherever `before` is. A statistic may be infinite
+/// from the beginning (the range of the values seen so far, or a constant); one
+/// that becomes infinite or NaN is a fault. Flat CPU buffers of the same dtype
+/// and size.
 bool stays_finite(const at::Tensor& before, const at::Tensor& next);
 
 } // namespace troupe::models

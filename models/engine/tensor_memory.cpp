@@ -12,14 +12,15 @@ block_cache& tensor_blocks() {
   return *out;
 }
 
-/// LibTorch's own, for small blocks and for memory from before.
+/// LibTorch's own allocator: for small blocks, and for memory that it gave
+/// before ours took its place.
 c10::Allocator& small_blocks() {
   return *c10::GetDefaultCPUAllocator();
 }
 
-/// Also called with memory that small_blocks() gave. The cache knows its own:
-/// it looks only for addresses at the beginning of a page, which few of those
-/// are at.
+/// Also called with memory that small_blocks() gave, since the cache knows its
+/// own blocks. It looks up only addresses at the beginning of a page, where
+/// small blocks rarely lie.
 void give_tensor_memory(void* at) {
   if (!tensor_blocks().give(at))
     small_blocks().raw_deallocate(at);

@@ -17,11 +17,11 @@ namespace troupe::models {
 void keep_tensor_memory(size_t limit);
 
 /// To be called every few seconds: blocks that nobody has used since the last
-/// call but one go back to the kernel. Nothing without keep_tensor_memory.
+/// call but one go back to the kernel. Does nothing without keep_tensor_memory.
 void give_back_idle_tensor_memory();
 
 /// Blocks that nobody uses go back to the kernel at once: after work that is
-/// not done again. Nothing without keep_tensor_memory.
+/// not done again. Does nothing without keep_tensor_memory.
 void give_back_kept_tensor_memory();
 
 /// All zero without keep_tensor_memory.

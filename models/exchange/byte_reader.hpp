@@ -2,8 +2,8 @@
 // Reads little-endian numbers and pieces of bytes from memory that a file
 // filled, from front to back. Nothing outside is ever read.
 //
-// A value; not thread-safe. What is missing is a `run_error` that begins with
-// `where`.
+// A value; not thread-safe. Throws a `run_error` that begins with `where` if
+// bytes are missing.
 
 #include "config/text/failure.hpp"
 

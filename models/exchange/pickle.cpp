@@ -27,7 +27,7 @@ double number_of(std::span<const std::byte> big_endian) {
   return std::bit_cast<double>(bits);
 }
 
-/// Of at most eight bytes, in two's complement.
+/// The whole number in at most eight bytes, in two's complement.
 int64_t whole_of(std::span<const std::byte> little_endian) {
   uint64_t bits = 0;
   for (size_t i = 0; i < little_endian.size(); ++i)
@@ -122,7 +122,7 @@ private:
     to.items.push_back(item);
   }
 
-  /// Bytes, which nobody asks for.
+  /// Skips bytes, which no caller asks for.
   void skip(uint64_t count) {
     in_.bytes(count);
     push(kind::other);
@@ -234,7 +234,8 @@ private:
     push(kind::mapping);
   }
 
-  /// Python would give the object beneath a state; plain values need none.
+  /// Python would give a state to the object beneath it. Plain values need
+  /// none, so the state is dropped.
   void build() {
     pop();
     auto what = at(top()).what;

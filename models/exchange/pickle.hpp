@@ -44,11 +44,11 @@ public:
     std::vector<index> items{};
   };
 
-  /// Values of more than these are refused.
+  /// A pickle with more values, or with deeper ones, is refused.
   static constexpr size_t most_values = 1u << 20;
   static constexpr uint32_t most_depth = 64;
 
-  /// `names` may be used; a pickle with another one is refused.
+  /// A pickle is refused if it uses a name that is not among `names`.
   pickle(std::span<const std::byte> bytes,
          std::span<const std::string_view> names, const std::string& where);
 

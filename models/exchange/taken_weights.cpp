@@ -49,13 +49,14 @@ std::optional<at::ScalarType> type_among(const Types& known,
   return std::nullopt;
 }
 
-/// Of those that are converted into each other.
+/// LibTorch's type for a type whose numbers can be converted; nothing for
+/// others.
 std::optional<at::ScalarType> plain_type(std::string_view dtype) {
   auto out = type_among(floating_types, dtype);
   return out ? out : type_among(other_types, dtype);
 }
 
-/// A copy in aligned memory, which the bytes of a file need not be in.
+/// A copy in aligned memory, since the bytes in a file may lie anywhere.
 at::Tensor aligned(const named_tensor& tensor, at::ScalarType type) {
   auto out = at::empty(tensor.shape, type);
   if (!tensor.bytes.empty())
@@ -139,7 +140,7 @@ private:
       [this](const std::string& name) { return skip_.match(name); });
   }
 
-  /// Those of its names, as they are read, under which it is in the file.
+  /// The names of a tensor, as they are read, under which the file has it.
   std::vector<std::string> keys_of(const std::string& first_name) const {
     return keys_of(match_, first_name);
   }
@@ -153,8 +154,8 @@ private:
     return out;
   }
 
-  /// The first way to read the names in which all fit; if there is none, that
-  /// with the fewest misfits.
+  /// Chooses the first way to read the names in which all fit; if there is
+  /// none, the one with the fewest misfits.
   void choose_names() {
     std::vector<std::string> mine, theirs;
     for (const auto& slot : layout_.state_dict())
@@ -277,7 +278,8 @@ private:
     auto target = layout_.view(to, slot);
     auto raw = aligned(tensor, *type);
     target.copy_(raw);
-    // A frozen tensor may hold infinity (a mask), but none that we make.
+    // A frozen tensor may hold infinity (a mask), but converting must not make
+    // it.
     if (slot.frozen && *type == at::kDouble && all_finite(raw) &&
         !all_finite(target))
       refuse_number(slot);

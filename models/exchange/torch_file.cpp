@@ -36,7 +36,7 @@ constexpr std::array storage_types{
   storage_type{"torch.ComplexFloatStorage", "C64"},
 };
 
-/// Of newer types the storage has bytes, and the tensor says its type.
+/// Storages of newer types hold bytes alone; the tensor says its type.
 constexpr std::string_view untyped_storage = "torch.storage.UntypedStorage";
 
 constexpr std::array tensor_types{
@@ -357,7 +357,8 @@ private:
     return {count, reach};
   }
 
-  /// All copies together are at most as large as the file.
+  /// Refuses copies that are together larger than the file, so that a small
+  /// file cannot ask for much memory.
   std::span<const std::byte>
   row_major(const std::string& name, std::span<const std::byte> bytes,
             size_t element, std::span<const int64_t> shape,

@@ -175,7 +175,8 @@ std::string pickle_of(std::span<const named_tensor> tensors,
 } // namespace
 
 void write_torch(output_file& out, std::span<const named_tensor> tensors) {
-  // LibTorch's writer is compiled without exceptions in part.
+  // Parts of LibTorch's writer are compiled without exceptions, so none may
+  // pass through them.
   std::exception_ptr failed;
   auto write = [&](const void* data, size_t size) -> size_t {
     try {

@@ -1,6 +1,6 @@
 #pragma once
-// A file of weights that somebody gives to a run to begin with: safetensors, or
-// of torch.save. Which of them it is, its first bytes tell, not its name.
+// A file of weights that a run is to begin with: safetensors, or of torch.save.
+// Its first bytes, not its name, tell which of them it is.
 //
 // Errors are `run_error`s: one line with the file and what is wrong in it. A
 // `weights_file` is immutable once made; any thread.

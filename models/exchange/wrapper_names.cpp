@@ -9,17 +9,19 @@ namespace troupe::models {
 
 namespace {
 
-/// Wherever they stand; PyTorch's own names, which no layer has by chance.
+/// Taken off wherever they stand: PyTorch's own names, which no layer has by
+/// chance.
 constexpr std::array<std::string_view, 3> parts_within{
   "_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module."};
 
-/// Only where all names begin with them.
+/// Taken off only where all names begin with them.
 constexpr std::array<std::string_view, 2> beginnings{"module.", "model."};
 
-/// Of torch.optim.swa_utils.AveragedModel, beside `module.`
+/// The counter of torch.optim.swa_utils.AveragedModel, which stands beside
+/// `module.`
 constexpr std::string_view count_of_average = "n_averaged";
 
-/// Without this part, wherever a name of a module begins.
+/// The name without this part, wherever the name of a module begins with it.
 std::string without_part(std::string_view name, std::string_view part) {
   std::string out;
   for (size_t at = 0; at < name.size();) {
@@ -38,7 +40,7 @@ void note(std::string& without, std::string_view name) {
     without += (without.empty() ? "" : " and ") + quoted;
 }
 
-/// What all of them begin with that a wrapper may have put there; or nothing.
+/// The beginning of all names that a wrapper may have put there; or nothing.
 std::string_view beginning_of(const std::vector<std::string>& names,
                               const std::vector<bool>& aside) {
   for (auto beginning : beginnings) {
@@ -64,7 +66,7 @@ bool are_distinct(const std::vector<std::string>& names) {
   });
 }
 
-/// Adds this way, and those without what all names begin with.
+/// Adds this way, then those in which more common beginnings are taken off.
 void add_ways(names_read way, const std::vector<bool>& aside,
               std::vector<names_read>& out) {
   while (are_distinct(way.names)) {

@@ -15,7 +15,7 @@ struct names_read {
   /// In the order of the names that were given; empty for one that belongs to
   /// a wrapper itself (the `n_averaged` of an average).
   std::vector<std::string> names;
-  /// For the user, what was taken off: "'module.' and '_orig_mod.'"; empty if
+  /// What was taken off, for the user: "'module.' and '_orig_mod.'"; empty if
   /// the names are as they were.
   std::string without;
 };

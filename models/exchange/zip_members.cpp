@@ -22,7 +22,7 @@ constexpr size_t end_size = 22;
 constexpr size_t zip64_locator_size = 20;
 constexpr size_t longest_comment = 0xffff;
 
-/// In a field of 32 bits: the number is in the entry's zip64 field.
+/// Stands in a field of 32 bits if the number is in the entry's zip64 field.
 constexpr uint32_t elsewhere = 0xffffffff;
 constexpr uint16_t zip64_field = 1;
 constexpr uint16_t encrypted = 1;

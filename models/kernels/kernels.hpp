@@ -49,7 +49,7 @@ struct adagrad_terms {
 
 /// You et al., "Large batch optimization for deep learning: training BERT in 76
 /// minutes", ICLR 2020, algorithm 2. Its step before the learning rate is that
-/// of Adam, and the decay of the weights; the step of each parameter then has a
+/// of Adam plus the decay of the weights; the step of each parameter then has a
 /// factor of its own.
 template <class T>
 struct lamb_terms {
@@ -75,7 +75,7 @@ struct dropout_terms {
 
 template <class T>
 struct loops {
-  /// Whether there is neither NaN nor infinity.
+  /// Whether all numbers are finite.
   bool (*finite)(const T* x, size_t count);
 
   /// out[i] = factors[0] * in[0][i] + factors[1] * in[1][i] + ..., n of them,

@@ -25,7 +25,7 @@ names_of(const flat_layout& layout) {
   return out;
 }
 
-/// What stands in `first`, and for the rest what stands in `then`.
+/// The numbers of `first`; where it has none, those of `then`.
 group_numbers merged(const group_numbers& first, const group_numbers& then) {
   return {first.lr ? first.lr : then.lr,
           first.weight_decay ? first.weight_decay : then.weight_decay,

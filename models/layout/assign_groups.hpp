@@ -1,6 +1,6 @@
 #pragma once
-// Which parameters of a network have numbers of their own in training. A pure
-// function; any thread.
+// Decides which parameters of a network have numbers of their own in training.
+// A pure function; any thread.
 
 #include "config/patterns/param_groups.hpp"
 #include "models/layout/flat_layout.hpp"
@@ -11,8 +11,8 @@
 
 namespace troupe::models {
 
-/// Gives each parameter that is trained what the first rule says that matches
-/// one of its names, and for the rest what its network says.
+/// Gives each trained parameter the numbers of the first rule that matches one
+/// of its names; what the rule leaves open comes from the network.
 /// @param of_network By name; one that is not trained is left out.
 /// @throws usage_error if a rule matches no parameter that is trained, or if a
 /// parameter cannot have its numbers with these settings.

@@ -23,7 +23,7 @@ namespace {
 
 constexpr uint64_t most_elements = uint64_t{1} << 56;
 
-/// Of each constant, so that any type can be read in place.
+/// The alignment of each constant, so that any type can be read in place.
 constexpr uint64_t constant_alignment = 8;
 
 uint64_t rounded_up(uint64_t x, uint64_t to) {
@@ -97,8 +97,8 @@ std::vector<named_state> state_of(const torch::nn::Module& module) {
   return out;
 }
 
-/// Which tensors are not trained. One with several names is frozen if one of
-/// them matches.
+/// The tensors that are not trained. A tensor with several names is frozen if
+/// one of them matches.
 class frozen_tensors {
 public:
   frozen_tensors(const std::vector<named_state>& all,
@@ -168,8 +168,8 @@ void copy(const torch::nn::Module& module, const flat_layout& layout,
   }
 }
 
-/// Places the parameters that are trained by their owners; gives the elements
-/// of each.
+/// Orders the trained parameters by owner; returns the number of elements of
+/// each owner.
 std::map<uint32_t, uint64_t> order_by(const parameter_owner& owner,
                                       std::vector<parameter_slot>& all) {
   std::map<uint32_t, std::vector<parameter_slot*>> owned;

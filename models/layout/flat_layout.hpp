@@ -30,7 +30,7 @@ class Module;
 namespace troupe::models {
 
 /// The kinds of tensors in a state dict. The first two lie in flat buffers, or
-/// in the frozen one; the last is always in that.
+/// in the frozen one; constants always lie in the frozen one.
 enum class tensor_kind : uint8_t {
   parameter,
   statistic, ///< A buffer of floating-point numbers.
@@ -45,8 +45,8 @@ struct parameter_slot {
   uint64_t offset = 0;
   uint64_t count = 0;
   tensor_kind kind = tensor_kind::parameter;
-  /// Of a tensor with several names (tied weights): its first name, where this
-  /// is another one. Else empty.
+  /// The first name of a tensor with several names (tied weights), if `name` is
+  /// another one; else empty.
   std::string same_as = {};
   /// Whether its layer normalises; nothing if the layer's class does not tell.
   std::optional<bool> normalises = {};
@@ -76,8 +76,8 @@ public:
 
   /// @param owner Orders the parameters that are trained: those of a lower
   /// owner lie before those of a higher one; empty: all have one.
-  /// @param freeze What is not trained: the tensors that match, and those
-  /// statistics of a layer of which one matches. Parameters that need no
+  /// @param freeze Names what is not trained: the parameters that match, and
+  /// all statistics of a layer if one of them matches. Parameters that need no
   /// gradient are not trained either.
   /// @throws run_error if parameters and statistics differ in dtype or are
   /// neither float32 nor float64, or another buffer is no int64 scalar, or no

@@ -7,9 +7,9 @@ namespace troupe::models {
 
 namespace {
 
-/// Whether nobody else refers to it. Then nobody can get it any more, because
-/// copies are made from copies. Taking and dropping a handle makes the last
-/// reader's writes visible here.
+/// Whether nobody else refers to these weights. Then nobody can any more,
+/// because handles are made from handles. Taking and dropping a handle makes
+/// the last reader's writes visible here.
 bool is_alone(const weights_ptr& weights) {
   const auto& flat = weights->flat;
   if (weights.use_count() > 1 || flat.use_count() > 1 ||

@@ -22,9 +22,9 @@ struct described_file {
 /// @throws run_error if the file cannot be read.
 described_file description_without_values(const std::string& network);
 
-/// Makes a file of it in memory, without a name, that lives as long as the
-/// process; the values are 0. Returns the network for this process:
-/// weights:FILE. The same description has the same file.
+/// Puts the description into a file in memory without a name, which lives as
+/// long as the process; its values are 0. Returns the network for this process:
+/// weights:FILE. Equal descriptions share a file.
 /// @param name Of the network, for messages.
 /// @throws run_error if it describes nothing. Any thread.
 std::string keep_description(const described_file& source,

@@ -36,7 +36,7 @@ struct linear_function : torch::autograd::Function<linear_function> {
                                 const variable_list& outputs) {
     auto saved = context->get_saved_variables();
     const auto& of_scores = outputs[0];
-    variable_list result(4); // None of the places.
+    variable_list result(4); // None for the places.
     if (context->needs_input_grad(0)) {
       result[0] = of_scores.mm(saved[1]);
     }

@@ -141,8 +141,8 @@ TORCH_LIBRARY_FRAGMENT(troupe, operators) {
 }
 
 /// Makes the fully connected layers of a script write their gradients straight
-/// to their places: for large ones, a copy costs as much as the product. Only
-/// before anything else is done with the graphs, since LibTorch keeps copies.
+/// to their places: for large ones, a copy costs as much as the product. To be
+/// called before all else that uses the graphs, since LibTorch keeps copies.
 void place_linear_layers(jit::Block& block) {
   static const auto ours = c10::Symbol::fromQualString("troupe::linear");
   auto nodes = block.nodes();

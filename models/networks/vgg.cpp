@@ -98,7 +98,8 @@ private:
     }
   }
 
-  /// Its place among the layers without weights gives it its name.
+  /// Names the layer by its place in the classifier, where layers without
+  /// weights count, too.
   void add_linear(int64_t in, int64_t out) {
     static constexpr std::array large{"0", "3", "6"};
     static constexpr std::array small{"1", "4", "6"};

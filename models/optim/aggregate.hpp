@@ -29,10 +29,10 @@ public:
   blocked_mean(std::span<const at::Tensor> gradients,
                std::span<const double> shares);
 
-  /// The elements of a block. A block of a few gradients fits into the
-  /// first-level cache. Of more gradients it is larger, since the processor
-  /// fetches ahead only where it reads on. Measured with 16 gradients: blocks
-  /// of 64 KiB take 0.75 to 0.8 of the time of 8 KiB.
+  /// The elements of a block. With few gradients a block fits into the
+  /// first-level cache. With more it is larger, since the processor fetches
+  /// ahead only along what it reads. Measured with 16 gradients: blocks of 64
+  /// KiB take 0.75 to 0.8 of the time of 8 KiB.
   size_t block() const {
     return in_.size() <= 4 ? largest_block / 8 : largest_block;
   }
@@ -51,8 +51,8 @@ private:
 extern template class blocked_mean<float>;
 extern template class blocked_mean<double>;
 
-/// Whether `flat` holds neither NaN nor infinity. One read pass, in which each
-/// thread stops within 64 KiB of the first such element that it finds.
+/// Whether all numbers of `flat` are finite. Reads them once; each thread stops
+/// within 64 KiB of the first bad number that it finds.
 bool all_finite(const at::Tensor& flat, const lanes& across = {});
 
 } // namespace troupe::models

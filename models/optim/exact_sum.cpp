@@ -18,7 +18,7 @@ void exact_sum::add(double x) {
     x = high;
   }
   parts_.resize(kept);
-  if (!std::isfinite(x)) // Then `low` was none of the sum's bits.
+  if (!std::isfinite(x)) // Then the parts mean nothing.
     parts_.clear();
   if (x != 0)
     parts_.push_back(x);
@@ -36,7 +36,7 @@ double exact_sum::value() const {
     out = x + y;
     rest = y - (out - x);
   }
-  // Halfway between two doubles the parts below decide.
+  // If the sum lies halfway between two doubles, the smaller parts decide.
   auto more = i > 0 && rest != 0 && (rest < 0) == (parts_[i - 1] < 0);
   if (more && rest * 2 == (out + rest * 2) - out)
     out += rest * 2;

@@ -13,7 +13,7 @@ namespace troupe::models {
 
 class exact_sum {
 public:
-  /// Infinite or NaN: so is the sum from then on.
+  /// Adds a number. If it is infinite or NaN, so is the sum from then on.
   void add(double x);
 
   /// The same for several, such as the parts of another sum.

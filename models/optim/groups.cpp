@@ -29,7 +29,7 @@ std::set<std::string> normalising_layers(const flat_layout& layout) {
   return out;
 }
 
-/// Those that `--weight-decay-exclude` names.
+/// The parameters that `--weight-decay-exclude` names.
 class excluded_parameters {
 public:
   excluded_parameters(const flat_layout& layout, decay_exclusion rule)

@@ -11,11 +11,12 @@ namespace troupe::models {
 
 namespace {
 
-/// More pieces than threads: one that gets a core late, or is interrupted,
-/// leaves its pieces to the others.
+/// There are more pieces than threads, so that a thread that gets a core late,
+/// or is interrupted, leaves its pieces to the others.
 constexpr size_t pieces_of_a_thread = 8;
 
-/// Threads may look at it when the pass is over, and then find nothing to do.
+/// A pass that threads share. A thread may look at it when it is over, and then
+/// finds nothing to do.
 class shared_pass {
 public:
   using work = std::function<void(size_t, size_t)>;

@@ -17,11 +17,11 @@ class ThreadPool;
 
 namespace troupe::models {
 
-/// Numbers of a part of a pass that are worth another thread: it takes longer
-/// to wake one for less.
+/// The fewest numbers that are worth another thread: with less, waking it takes
+/// longer than the work.
 constexpr size_t least_part = 16 * 1024;
 
-/// The same for a pass that only looks for what is not finite.
+/// The same for a pass that only checks that numbers are finite.
 constexpr size_t least_checked_part = 512 * 1024;
 
 class lanes {

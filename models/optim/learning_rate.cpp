@@ -8,10 +8,10 @@ namespace troupe::models {
 
 namespace {
 
-/// Epochs are quotients: 3 times 0.1 is reached by 0.3, too.
+/// Epochs are quotients and have rounding errors: 0.3 must reach 3 times 0.1.
 constexpr double rounding = 1e-9;
 
-/// The end of a run for which nothing else is known.
+/// The epoch with which the run ends; nothing if it ends by steps.
 std::optional<double> end_of(const config::training_settings& settings) {
   if (settings.epochs)
     return static_cast<double>(*settings.epochs);

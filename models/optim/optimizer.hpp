@@ -62,9 +62,9 @@ public:
   /// @param lr Learning rate of this step.
   /// @param scale Factor for the mean (clipping.hpp).
   /// @param across Threads that make the step; they do not change the bits.
-  /// @param factors Of an optimiser that `has_factors`, by the number of the
-  /// parameter: what `step_factors` makes of what `measure` gave on all shards,
-  /// called right before with the same arguments.
+  /// @param factors For an optimiser that `has_factors`: one for each
+  /// parameter, by its number. `step_factors` makes them from the results of
+  /// `measure` on all shards, called right before with the same arguments.
   /// @throws run_error if something does not fit, or there are no samples; then
   /// nothing has changed.
   virtual void step(const at::Tensor& next, const at::Tensor& current,
@@ -77,7 +77,7 @@ public:
   virtual bool has_factors() const noexcept { return false; }
 
   /// The first half of such a step: takes the gradients into the state, and
-  /// gives the squares of each parameter's part of this range.
+  /// returns the squares of each parameter, as far as it lies in this range.
   virtual std::vector<parameter_squares>
   measure(const at::Tensor& current, std::span<const at::Tensor> gradients,
           std::span<const double> shares, double scale = 1,

@@ -1,8 +1,8 @@
 #pragma once
-// What an optimiser of Troupe is made of, and one of your own: a pass over flat
+// The base of Troupe's optimisers, and of one of your own: a pass over flat
 // buffers that sums the gradients, applies a rule to each block of the mean and
-// writes the next weights, with the bits of any number of threads. Registered
-// with models/optim/registration.hpp.
+// writes the next weights. The bits do not depend on the number of threads.
+// Registered with models/optim/registration.hpp.
 
 #include "config/text/failure.hpp"
 #include "models/kernels/kernels.hpp"
@@ -34,7 +34,7 @@ struct block_of_step {
   size_t count;
   T factor = 1; ///< Of the parameter, if the optimiser has such.
 
-  /// The part up to element `end` of the whole, which is cut off.
+  /// Cuts off and returns the part up to element `end` of the whole.
   block_of_step cut(size_t end) {
     auto out = *this;
     out.count = end - first;
@@ -102,18 +102,18 @@ inline bool leaves_caches(const void* next, uint64_t bytes) {
 ///
 ///   template <class T> auto begin(double lr, const group_terms& group) const;
 ///
-/// which gives what is done with each block of a step that belongs to the
-/// group, a function of a `const block_of_step<T>&`; `lr` is the group's.
+/// which returns the function that is called with each block of a step that
+/// belongs to the group, a `const block_of_step<T>&`; `lr` is the group's.
 /// Several threads call it at a time, each with blocks of its own, and a shard
-/// with its own range of the weights alone: an element's next value may depend
-/// on the element's numbers only.
+/// calls it for its own range of the weights alone. So an element's next value
+/// may depend on the element's numbers only.
 ///
-/// A rule whose steps have a factor for each parameter has also
+/// A rule whose steps have a factor for each parameter also has
 ///
 ///   template <class T> auto first_half(const group_terms& group) const;
 ///
-/// the same for the first half of a step: it updates the slots, and writes to
-/// `next` what the factor is to be made of.
+/// which does the same for the first half of a step: its function updates the
+/// slots, and writes to `next` the numbers that the factor is made of.
 template <class Rule>
 class slotted_optimizer : public optimizer {
 public:

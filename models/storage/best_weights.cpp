@@ -39,8 +39,8 @@ T number_in(const tensor_metadata& all, const std::string& key,
   return out;
 }
 
-/// Before the names of metrics in the header, but for these two, which release
-/// 0.1.0 wrote.
+/// Stands before the names of metrics in the header, except for these two,
+/// which release 0.1.0 wrote without it.
 const std::string metric_prefix = "metric.";
 constexpr std::array<std::string_view, 2> bare_metrics{
   config::native_metrics::accuracy, config::native_metrics::loss};
@@ -50,7 +50,7 @@ std::string key_of(const std::string& metric) {
   return is_bare ? metric : metric_prefix + metric;
 }
 
-/// In the order of the keys.
+/// The metrics in the header, in the order of the keys.
 config::metrics metrics_in(const tensor_metadata& about, const fs::path& path) {
   config::metrics out;
   for (const auto& [key, value] : about) {
@@ -71,7 +71,7 @@ struct unusable {
 };
 
 /// The file's bytes; nothing when there is no file. Throws `run_error` when the
-/// system cannot tell or cannot read it: that is no reason to discard it.
+/// system cannot tell or cannot read it, since the file may be good.
 std::optional<file_bytes> read_if_there(const fs::path& path) {
   std::error_code error;
   auto kind = fs::symlink_status(path, error).type();

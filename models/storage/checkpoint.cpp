@@ -30,8 +30,8 @@ std::string system_text(int code) {
 
 // -- the manifest's own checksum ----------------------------------------------
 
-/// The field that ends a manifest. Messages may be written one after the other:
-/// a reader sees one message with the fields of all.
+/// The field that ends a manifest, to be written behind it: a reader sees
+/// messages that follow each other as one message with the fields of all.
 std::string seal_of(std::string_view body) {
   auto digest = sha256_of(std::as_bytes(std::span{body.data(), body.size()}));
   proto::Manifest seal;
@@ -101,9 +101,10 @@ void rename_folder(const fs::path& from, const fs::path& to) {
                     system_text(errno));
 }
 
-/// Gives `temporary` its name. A checkpoint of that name changes places with it
-/// in one step where the file system can do that; else a crash in between
-/// leaves it under `.old-...`, from where `remove_leftovers` fetches it.
+/// Gives `temporary` its final name. A checkpoint that has this name changes
+/// places with it in one step where the file system can do that. Elsewhere a
+/// crash in between leaves the old one under `.old-...`, from where
+/// `remove_leftovers` fetches it.
 void publish(const fs::path& temporary, const fs::path& path) {
   auto dir = path.parent_path();
   auto old = temporary;

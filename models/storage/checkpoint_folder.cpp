@@ -147,8 +147,8 @@ void prune(const fs::path& dir, size_t keep, std::span<const uint64_t> stay) {
     return !fs::is_directory(x.path, error);
   });
   keep = std::max<size_t>(keep, 1);
-  // Under a temporary name first, for good: a half-removed one is not a
-  // checkpoint, whatever the disk keeps of the removal.
+  // First renames them durably, since a checkpoint that is only half removed
+  // after a crash must not be taken for one.
   std::vector<fs::path> doomed;
   for (size_t i = 0; i + keep < all.size(); ++i) {
     if (std::ranges::find(stay, all[i].step) != stay.end())
@@ -162,7 +162,8 @@ void prune(const fs::path& dir, size_t keep, std::span<const uint64_t> stay) {
     sync_folder(dir);
   for (const auto& path : doomed)
     remove_tree(path);
-  // One that was removed in part has its name, and goes at the next call.
+  // An abandoned checkpoint that is only half removed keeps its name, so the
+  // next call removes the rest.
   auto abandoned = list_abandoned(dir);
   for (size_t i = 0; i + keep < abandoned.size(); ++i)
     remove_tree(abandoned[i]);

@@ -28,7 +28,7 @@ bool is_counter(const named_tensor& tensor) {
   return tensor.dtype == "I64" && tensor.shape.empty();
 }
 
-/// Where a text in quotes ends, which begins the line.
+/// The end of the text in quotes with which the line begins.
 size_t end_of_quotes(std::string_view line) {
   size_t end = 1;
   while (end < line.size() && line[end] != '"')

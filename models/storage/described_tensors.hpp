@@ -12,8 +12,9 @@
 
 namespace troupe::models {
 
-/// Of the frozen tensors, those that are running statistics all the same; and
-/// of these, those that are frozen all the same.
+/// These keys correct the lists of frozen tensors and of running statistics,
+/// which are as earlier releases made them: which of the frozen ones are
+/// running statistics, and which of the running statistics are frozen.
 inline constexpr std::string_view carried_key = "troupe.carried";
 inline constexpr std::string_view constant_key = "troupe.constant";
 
@@ -21,24 +22,22 @@ inline constexpr std::string_view constant_key = "troupe.constant";
 std::vector<std::string> description_lines(const tensor_metadata& from,
                                            const std::string& key);
 
-/// Takes the name that a line begins with, and the " = " behind it: the name is
-/// as it is; or in quotes, as JSON has a text, if it would be misread
-/// otherwise.
+/// Takes the name that a line begins with, and the " = " behind it. A name that
+/// would be misread stands in quotes, as JSON has a text.
 std::string take_name(std::string_view& line);
 
 /// The names in the lines of a key that has one name in each.
 std::set<std::string> described_names(const tensor_metadata& from,
                                       const std::string& key);
 
-/// Those tensors that are frozen and not of the type of what is trained: they
-/// keep a type of their own.
+/// The frozen tensors whose type is not that of the trained ones: they keep it.
 std::set<std::string> described_constants(std::span<const named_tensor> tensors,
                                           const tensor_metadata& metadata);
 
 /// SHA-256 of what is described, whatever the values: names, types, shapes and
-/// metadata, in the order of the file. Without the constants and the two keys,
-/// which earlier releases did not have: their runs go on. A single I64 that is
-/// a constant was a counter to them.
+/// metadata, in the order of the file. Leaves out the constants and the two
+/// keys, which earlier releases did not have, so that their runs can go on. A
+/// constant that is a single I64 counts, since it was a counter to them.
 std::string digest_of_described(std::span<const named_tensor> tensors,
                                 const tensor_metadata& metadata);
 

@@ -45,8 +45,8 @@ fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path{"."};
 }
 
-/// Calls `then` with each piece that has been read, and at the end, also of a
-/// failure, with an empty one: nothing refers to the bytes after that.
+/// Calls `then` with each piece that has been read, and at the end, even after
+/// a failure, with an empty one: from then on it must not use the bytes.
 template <class Then>
 file_bytes read_in_pieces(const fs::path& path, uint64_t limit, Then then) {
   auto file = open_file(path);

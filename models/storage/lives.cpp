@@ -38,8 +38,8 @@ std::string random_life_word() {
 
 } // namespace
 
-// Opened anew each time: a network file system looks then whether the file has
-// been replaced. One that cannot be read says nothing.
+// Opens the file anew each time, since a network file system looks only then
+// whether it has been replaced. A file that cannot be read says nothing.
 void life_claim::require() const {
   auto path = run_ / lives_file;
   auto file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);

@@ -13,7 +13,7 @@
 
 namespace troupe::models {
 
-/// That this process leads a run. Immutable, so any thread may ask.
+/// The claim that this process leads a run. Immutable, so any thread may ask.
 class life_claim {
 public:
   /// @param written What the file says as long as nobody else leads the run.

@@ -45,7 +45,7 @@ constexpr dtype_entry dtypes[] = {
   throw run_error(where + ": " + reason);
 }
 
-/// For a line: a name may hold anything.
+/// "tensor NAME" for an error line; a name may hold anything.
 std::string tensor(std::string_view name) {
   return "tensor " + config::shown(name);
 }

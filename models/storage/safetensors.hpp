@@ -66,7 +66,7 @@ void check_header_length(uint64_t length, uint64_t behind,
 tensor_index read_tensor_index(std::string_view header, uint64_t size,
                                const std::string& where);
 
-/// Which tensor comes first, second, ... in a file.
+/// The tensors in the order in which a file has them.
 std::vector<const named_tensor*>
 file_order(std::span<const named_tensor> tensors);
 

@@ -29,7 +29,7 @@ public:
   stored_tensors(std::unique_ptr<const config::input_file> file,
                  std::string where);
 
-  /// In the order of their bytes in the file; without these.
+  /// In the order of their bytes in the file, but without the bytes.
   std::span<const named_tensor> tensors() const noexcept { return tensors_; }
 
   const tensor_metadata& metadata() const noexcept { return metadata_; }

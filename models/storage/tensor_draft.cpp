@@ -96,7 +96,7 @@ void tensor_draft::read(uint64_t at, uint64_t count,
   std::vector<std::byte> buffer(std::min<uint64_t>(block, count));
   for (auto end = at + count; at < end;) {
     auto most = std::min<uint64_t>(buffer.size(), end - at);
-    // Whole numbers: a short read in between is completed.
+    // Completes a short read, so that each block holds whole numbers.
     size_t got = 0;
     while (got < most) {
       auto done = pread(handle_, buffer.data() + got, most - got,

@@ -54,8 +54,8 @@ public:
   /// time.
   void read(uint64_t at, uint64_t count, const block_sink& to) const;
 
-  /// To be called once other processes have written their pieces: on a network
-  /// file system, who opens a file after that sees them.
+  /// Opens the file again. To be called once other processes have written their
+  /// pieces: a network file system shows them only to who opens it after that.
   void reopen();
 
   /// What the manifest of a checkpoint says of a file.

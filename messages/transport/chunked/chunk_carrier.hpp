@@ -1,9 +1,9 @@
 #pragma once
-// In chunks with credit over the actor connection, which every peer has. Many
-// tensors are on the way at a time, so each frame is kept until its tensor is
-// whole, and may come out after a later one. Owned by an actor's end of the
-// connection (actors/links/chunk_channel.cpp), which has no socket and asks for
-// a tensor when its frame has been sent; not thread-safe.
+// Sends tensors in chunks with credit over the actor connection, which every
+// peer has. Many tensors are on the way at a time, so each frame is kept until
+// its tensor is whole, and may come out after a later one. Owned by an actor's
+// end of the connection (actors/links/chunk_channel.cpp), which has no socket
+// and asks for a tensor when its frame has been sent; not thread-safe.
 
 #include "messages/transport/chunked/outgoing.hpp"
 #include "messages/transport/wire/tensor_carrier.hpp"

@@ -80,7 +80,7 @@ bool pack_block(const float* gradient, const float* error_feedback, float* lost,
     sum[i] = error_feedback ? gradient[i] + error_feedback[i] : gradient[i];
   scale = scale_of(sum, count);
   auto factor = 1 / scale;
-  if (!std::isfinite(factor)) { // Zeros, or as good as; or not finite.
+  if (!std::isfinite(factor)) { // All (nearly) zero, or not finite.
     scale = std::isnan(scale) ? scale : 0;
     factor = 0;
   }
@@ -126,16 +126,16 @@ void unpack_bytes(const std::byte* from, std::span<float> to) {
 
 // -- the largest alone --------------------------------------------------------
 
-/// The magnitude from which on `count` numbers are the largest, and how many of
-/// those that are equal to it belong to them. By two histograms, of the upper
-/// and of the lower bits.
+/// The `count` largest numbers are those of a magnitude above `from`, and
+/// `equal` of those whose magnitude is `from`. Found with two histograms, of
+/// the upper and of the lower bits.
 struct threshold {
   uint32_t from = 0;
   uint64_t equal = 0;
 };
 
-/// The bin in which the `wanted` largest end, counted from the last one; so
-/// many of its own as are among them stay in `wanted`.
+/// Counts from the last bin and returns the one in which the `wanted` largest
+/// numbers end. `wanted` becomes how many numbers of this bin are among them.
 uint32_t bin_of(const std::vector<uint32_t>& bins, uint64_t& wanted) {
   auto bin = static_cast<uint32_t>(bins.size() - 1);
   while (bins[bin] < wanted)
@@ -210,7 +210,7 @@ uint64_t bytes_of(compression_kind kind, uint64_t numbers, uint64_t kept) {
 
 } // namespace
 
-// The rest comes first, so that all is aligned.
+// The uncompressed rest comes first, so that everything is aligned.
 gradient_codec::gradient_codec(const config::compression& how, uint64_t numbers,
                                uint64_t rest)
   : how_(how), numbers_(numbers), rest_(rest), kept_(kept_of(how, numbers)),

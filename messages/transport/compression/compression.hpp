@@ -78,10 +78,10 @@ public:
   /// @param codec Null: gradients arrive uncompressed.
   explicit unpacker(codec_ptr codec);
 
-  /// Restores one gradient. A payload that is no compressed gradient of the
-  /// model's size becomes a payload without numbers whose shape is that of no
-  /// gradient, so that it is refused. Throws `path_error` for bytes that the
-  /// codec cannot have made.
+  /// Restores one gradient. A payload that is not a compressed gradient of the
+  /// model's size becomes one without numbers, whose shape fits no gradient, so
+  /// that it is refused. Throws `path_error` for bytes that the codec cannot
+  /// have made.
   payload unpack(const payload& tensor) const;
 
 private:

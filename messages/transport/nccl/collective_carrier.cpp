@@ -18,9 +18,9 @@ collective_carrier::collective_carrier(frame_line& line,
   // nop
 }
 
-/// Gradients are offered only where that can succeed: one that is not finite is
-/// sent, so that it alone is refused. Only one at a time: a synchronous worker
-/// has no more.
+/// Offers gradients only where a sum can succeed: one that is not finite is
+/// sent, so that it alone is refused. Offers one at a time, since a synchronous
+/// worker has no more.
 bool collective_carrier::keep_back(const frame& message) {
   if (message.kind != frame_kind::push)
     return false;
@@ -94,7 +94,8 @@ void collective_carrier::give(transfer_id request,
       gradient = offered_->tensor;
     }
   }
-  // Otherwise the server is told that this end is over, or already knows.
+  // Without a transfer the server knows, or will be told, that this end is
+  // over.
   if (to)
     to->give(std::move(gradient), order.scale, {});
   line_.wake();
@@ -111,7 +112,7 @@ void collective_carrier::send_offered(transfer_id request) {
   line_.send_now(*push);
 }
 
-/// Its answer is here.
+/// The server has answered this push, so its gradient is no longer needed.
 void collective_carrier::forget_offered(transfer_id request) {
   std::optional<frame> gone; // Let go of after the lock.
   std::lock_guard guard{mutex_};
@@ -180,7 +181,7 @@ void collective_carrier::end(const collective_over& news) {
   line_.wake();
 }
 
-/// Leaves it to the polling thread to stop it.
+/// Leaves the transfer to the polling thread, which stops it.
 void collective_carrier::drop_transfer() {
   open_ = ready_ = false;
   transfers_.drop(std::exchange(transfer_, nullptr), "the membership is over");
@@ -190,7 +191,7 @@ void collective_carrier::answer(const collective_answer& news) {
   line_.send_now({frame_kind::collective_answer, {}, write_header(news), {}});
 }
 
-/// The newest NCCL transfer, begun if it has to be.
+/// The newest NCCL transfer. If the server has called, begins it first.
 nccl_transfer_ptr collective_carrier::begin_called(double now) {
   std::lock_guard guard{mutex_};
   if (auto call = std::exchange(called_, std::nullopt)) {
@@ -217,7 +218,8 @@ std::optional<double> collective_carrier::poll(double now) {
   return closed ? std::nullopt : std::optional{next};
 }
 
-/// Whether there is something to wait for. The server is told how far it is.
+/// Returns whether there is something to wait for. Tells the server when the
+/// transfer is ready or broken.
 bool collective_carrier::poll_newest(const nccl_transfer_ptr& newest,
                                      double now) {
   auto busy = newest->poll(now);

@@ -59,7 +59,8 @@ void collective_coordinator::asked(const frame_line& who,
   decide();
 }
 
-// The lead refuses the offers of a worker that it has removed.
+// A worker that the lead has removed is told to send its own gradient, which
+// the lead then refuses.
 void collective_coordinator::offered(frame_line& who, collective_offer tensor) {
   lock guard{mutex_};
   auto* from = find(who);
@@ -89,7 +90,8 @@ void collective_coordinator::decide() {
       return; // Computes.
     all &= it->offered && it->offered->gradient == terms_.weights;
   }
-  // No other member may be missing.
+  // Members outside the communicator must not have offered a gradient, which
+  // the sum would lack.
   auto outsider = std::ranges::any_of(members_, [&](const member& x) {
     return x.offered && !std::ranges::count(rendezvous_.members(), x.who);
   });
@@ -146,7 +148,8 @@ void collective_coordinator::begin_step() {
   members_.front().seat->wake();
 }
 
-// Called by the NCCL transfer, with the lock held, as in all calls of it.
+// The NCCL transfer calls this with the lock held, since all calls of the
+// transfer are made under the lock.
 void collective_coordinator::summed(uint64_t number, bool done) {
   if (!step_ || step_->number != number)
     return;
@@ -167,8 +170,8 @@ void collective_coordinator::summed(uint64_t number, bool done) {
   }
 }
 
-/// Pushes that the server has not got yet use the stream; for those that it
-/// has, the answers do.
+/// If the server does not have the pushes yet, they are sent over the stream;
+/// if it has them, the answers are.
 void collective_coordinator::give_up_step() {
   if (!step_)
     return;
@@ -231,7 +234,8 @@ void collective_coordinator::give_up(uint64_t number) {
     }
 }
 
-/// The answer to a push that did not count: its worker has been told.
+/// Whether this answers a push that did not count. Its worker has been told
+/// already, so the answer is not sent.
 bool collective_coordinator::swallows(const frame_line& who,
                                       const frame& message) {
   return message.kind == frame_kind::refusal &&
@@ -240,7 +244,7 @@ bool collective_coordinator::swallows(const frame_line& who,
          }) > 0;
 }
 
-// Its path may live on: then it sends its own gradients.
+// The worker's path may live on: then the worker sends its own gradients.
 void collective_coordinator::left(worker_id who, life_number life) {
   lock guard{mutex_};
   auto found = std::ranges::find_if(members_, [&](const member& x) {

@@ -207,7 +207,7 @@ private:
   uint64_t steps_ = 0;
   std::optional<step> step_;
   std::vector<void_push> void_;
-  /// The last member: those that it has call back when they end.
+  /// The last member, so that it ends first: its transfers then call back.
   transfer_set transfers_;
 };
 

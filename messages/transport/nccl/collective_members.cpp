@@ -33,7 +33,7 @@ void collective_coordinator::enter(frame_line& who,
                       0,
                       std::nullopt,
                       std::nullopt});
-  // An open communicator need not end for the first of many new members.
+  // Waits for more new members, so that an open communicator ends once for all.
   assemble_at_ = terms_.clock() + terms_.settling;
   members_.front().seat->wake();
 }
@@ -106,7 +106,7 @@ void collective_coordinator::move_on(double now) {
     leave_out_silent(now);
 }
 
-// It may be suspended, or much slower than the others.
+// A silent member may be suspended, or much slower than the others.
 void collective_coordinator::leave_out_silent(double now) {
   for (const auto& who : rendezvous_.members())
     if (auto* one = find(who);

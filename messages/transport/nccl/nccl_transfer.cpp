@@ -71,7 +71,7 @@ nccl_transfer::~nccl_transfer() {
       lib_->call().memory_give(memory);
 }
 
-/// Includes our own memory.
+/// Whether the device no longer uses any memory, ours included.
 bool nccl_transfer::device_is_done() const {
   if (failure_.empty())
     return loads_.empty();
@@ -231,7 +231,7 @@ transfer nccl_transfer::way_of(const load& request) const {
   }
 }
 
-/// Whether it was done; nothing while it is under way.
+/// Whether the transfer succeeded; nothing while it is under way.
 std::optional<bool> nccl_transfer::finish(load& request) {
   if (request.number == 0 || comm_.look(request.number).what != progress::done)
     return std::nullopt;
@@ -247,7 +247,7 @@ std::optional<bool> nccl_transfer::finish(load& request) {
   return status == fine;
 }
 
-/// The root's part of sums.
+/// Fills the memory that the root adds to sums with the neutral element.
 bool nccl_transfer::fill_with_nothing() {
   device_guard guard{*lib_, terms_.device};
   nothing_ = take_memory();

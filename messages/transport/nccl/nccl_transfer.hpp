@@ -91,10 +91,10 @@ public:
   /// Makes all possible progress. True while there is something to wait for.
   bool poll(double now);
 
-  /// Ends it: unfinished transfers fail.
+  /// Ends the communicator: unfinished transfers fail.
   void stop(const std::string& why, double now);
 
-  /// Why it has ended; empty as long as it has not.
+  /// Why the communicator has ended; empty as long as it has not.
   std::string failure() const;
 
 private:

@@ -86,7 +86,7 @@ nccl_transfer_ptr pair_carrier::find_transfer(bool leaves) const {
 }
 
 std::optional<double> pair_carrier::poll(double now) {
-  // It may be closed at any time; the next poll then stops everything.
+  // The line may be closed at any time; the next poll then stops everything.
   auto closed = line_.is_closed();
   {
     std::lock_guard guard{mutex_};

@@ -57,7 +57,7 @@ orders rendezvous::declined(epoch number, const attendee& who,
   exclude(who, why, out);
   end_epoch("worker " + to_string(who.worker) + " does not come: " + why, out);
   choose_members();
-  // Nothing is wrong with the others.
+  // Starts again without a pause, since nothing is wrong with the others.
   start(now, out);
   return out;
 }
@@ -162,7 +162,7 @@ void rendezvous::end_epoch(const std::string& why, orders& out) {
   out.push_back(end_root{number_, why});
 }
 
-/// A failure that is nobody's in particular.
+/// Notes a failure that no one worker caused.
 void rendezvous::fail(const std::string& why, double now, orders& out) {
   if (phase_ == phase::open && now - opened_ >= rules_.longest_pause)
     failed_in_row_ = 0;

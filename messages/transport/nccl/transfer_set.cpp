@@ -35,7 +35,7 @@ bool transfer_set::end_dropped(double now) {
     std::lock_guard guard{mutex_};
     over = dropped_;
   }
-  // Without the lock, since their callbacks run.
+  // Without the lock, since callbacks of the transfers run.
   std::erase_if(over, [now](const dropped& each) {
     each.transfer->stop(each.reason, now);
     return each.transfer->poll(now);

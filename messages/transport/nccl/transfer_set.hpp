@@ -38,10 +38,12 @@ public:
   nccl_transfer_ptr begin(const nccl::id_bytes& id, int rank, int size,
                           double now) const;
 
-  /// Has `end_dropped` end it, for that reason. It may be null.
+  /// Leaves a transfer, which may be null, to `end_dropped`, which ends it for
+  /// this reason.
   void drop(nccl_transfer_ptr transfer, std::string reason);
 
-  /// Ends what was dropped, as far as that goes now. True while some is left.
+  /// Ends dropped transfers as far as that is possible now. True while some are
+  /// left.
   bool end_dropped(double now);
 
   bool has_dropped() const;

@@ -22,7 +22,8 @@ constexpr uint64_t region_size(uint64_t bytes) {
   return std::max(memory_page, whole_pages(bytes));
 }
 
-// Allocates all of the memory now: a lack found later would be a signal.
+// Allocates all of the memory now: if some were missing later, a signal would
+// kill the process.
 descriptor make_file(uint64_t bytes) {
   descriptor out{memfd_create("troupe", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (!out)
@@ -133,7 +134,7 @@ public:
 
   std::optional<place> find_foreign(const std::byte* data,
                                     uint64_t bytes) const {
-    shared_region_ptr region; // Whose end must not come under the lock.
+    shared_region_ptr region; // Ends after the lock is released.
     {
       std::lock_guard guard{mutex_};
       if (const auto* its = entry_of(foreign_, data))

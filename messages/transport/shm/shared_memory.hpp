@@ -75,8 +75,8 @@ public:
   /// need.
   shared_region_ptr map_foreign(descriptor file, uint64_t most_bytes);
 
-  /// Keeps the files of such regions from now on, for who shows them to a third
-  /// process. Each is an open file.
+  /// Keeps the files of foreign regions from now on, for a process that shows
+  /// them to a third one. Each is an open file.
   void keep_foreign_files();
 
   /// The same as `find` in those regions of other processes whose files are

@@ -28,7 +28,7 @@ shm_carrier::~shm_carrier() {
 
 // -- out ----------------------------------------------------------------------
 
-/// The tensor in memory that the other end can map: itself, or a copy.
+/// The tensor itself, or a copy, in memory that the other end can map.
 payload shm_carrier::at_home(frame_kind kind, const payload& tensor) {
   auto bytes = tensor.bytes();
   if (memory_->find(bytes.data(), bytes.size()))
@@ -60,7 +60,7 @@ outgoing_tensor shm_carrier::place(frame_head& head, const payload& tensor) {
 }
 
 void shm_carrier::let_go(uint64_t request) {
-  payload gone; // After the lock.
+  payload gone; // Dropped after the lock.
   std::lock_guard guard{lending_};
   if (auto found = lent_.find(request); found != lent_.end()) {
     gone = std::move(found->second);

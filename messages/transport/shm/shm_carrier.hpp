@@ -51,7 +51,7 @@ private:
   std::map<uint64_t, payload> lent_; ///< By request.
 };
 
-/// What the others need to know of it.
+/// The row of this kind of path (path_row.hpp).
 path_row shm_row();
 
 } // namespace troupe::transport

@@ -89,7 +89,7 @@ public:
   /// Where the bytes of this piece belong.
   std::span<std::byte> place(const frame_head& piece);
 
-  /// Whether its numbers are finite, if that is known.
+  /// Notes whether the numbers of a piece are finite, if that is known.
   void look_at(std::optional<bool> finite);
 
   /// The tensor of this number, which must be complete.

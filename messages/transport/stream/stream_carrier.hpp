@@ -3,7 +3,7 @@
 // from its memory and received straight into pooled memory. Where sending takes
 // long compared with computing, gradients are sent while backward computes
 // them, and weights are handed out while they arrive. Owned by its path, or by
-// a carrier over NCCL for what does not go that way; threads as in
+// a carrier over NCCL for tensors that NCCL cannot send; threads as in
 // tensor_carrier.hpp.
 
 #include "messages/payload_memory.hpp"
@@ -45,7 +45,7 @@ private:
   pieces_in coming_;
 };
 
-/// What the others need to know of it.
+/// The row of this kind of path (path_row.hpp).
 path_row stream_row();
 
 } // namespace troupe::transport

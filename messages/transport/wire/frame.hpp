@@ -121,7 +121,7 @@ bool inspect(Inspector& f, activation_parts& x) {
                             f.field("statistics", x.statistics));
 }
 
-/// Of a call to a remote module.
+/// The header of a call to a remote module.
 struct pass_header {
   lease from;
   version weights;
@@ -139,7 +139,7 @@ bool inspect(Inspector& f, pass_header& x) {
     f.field("last", x.last), f.field("parts", x.parts));
 }
 
-/// Of its answer.
+/// The header of its answer.
 struct passed_header {
   bool cancelled = false;
   real seconds;

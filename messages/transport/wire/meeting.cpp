@@ -193,7 +193,7 @@ void guest::welcome() {
   line.send(rest, true);
 }
 
-/// Has connected, and has not yet shown all of a token.
+/// A peer that has connected, and has not yet shown all of a token.
 struct reception::pending {
   socket line;
   bool same_host = false;
@@ -297,7 +297,7 @@ std::vector<guest> reception::wait() {
     std::vector<pollfd> all{{wake_.get(), POLLIN, 0},
                             {rests ? -1 : stream_.get(), POLLIN, 0},
                             {rests ? -1 : unix_.get(), POLLIN, 0}};
-    auto fixed = all.size(); // -1 is passed over.
+    auto fixed = all.size(); // poll skips -1.
     for (const auto& one : pending_)
       all.push_back({one.line.get(), POLLIN, 0});
     if (poll(all.data(), all.size(), time_to_wait(now)) < 0) {
@@ -305,7 +305,7 @@ std::vector<guest> reception::wait() {
         continue;
       if (pending_.empty())
         throw system_error("cannot wait for connections");
-      pending_.erase(pending_.begin()); // The limit of files is below this.
+      pending_.erase(pending_.begin()); // More than the limit of files.
       continue;
     }
     if (all[0].revents != 0) {

@@ -27,7 +27,8 @@ path::outgoing path::encode_frame(const frame& message, carriage carried) {
   head.shape = tensor.shape();
   head.header_bytes = static_cast<uint32_t>(header.size());
   head.carried = carried;
-  // Of a tensor that does not belong here the shape says enough.
+  // Of a tensor whose shape this path does not send, the head tells only the
+  // shape: that is enough for the other end to refuse it.
   if (tensor && carried == carriage::none && terms_.sends(kind, tensor.shape()))
     out.tensor = carrier_->place(head, tensor);
   auto numbers = let_gos_->remove_entries(max_let_gos);
@@ -122,7 +123,7 @@ void path::on_waiting(const std::function<void()>& call) {
     call();
 }
 
-/// True when all of it went.
+/// True when everything was sent.
 bool path::write(outgoing& next, bool wait) {
   auto tensor = next.tensor.follows.bytes();
   auto first = next.tensor.first;
@@ -151,7 +152,7 @@ void path::write_rest() try {
         writer_called_ = false;
         return;
       }
-      next = &queue_.front(); // Stays in its place when others come.
+      next = &queue_.front(); // A deque: appending does not move it.
     }
     write(*next, true);
     outgoing done; // Let go after the lock.
@@ -171,7 +172,8 @@ namespace {
 /// two looks for NaN: few enough to be in the cache still.
 constexpr size_t news = 256u << 10;
 
-/// For an offer, and for frames without a tensor, the shape is enough.
+/// Whether such frames come with numbers. For an offer, and for frames without
+/// a tensor, the shape is enough.
 bool brings_tensor(frame_kind kind) {
   return kind == frame_kind::push || kind == frame_kind::release ||
          kind == frame_kind::due || has_activations(kind);
@@ -219,7 +221,8 @@ frame path::receive_frame(const frame_head& head,
   return out;
 }
 
-/// Whether the numbers are finite, if that is looked at.
+/// Receives the bytes behind a frame. Returns whether the numbers are finite,
+/// if that is checked.
 std::optional<bool> path::receive_tensor(const frame_head& head,
                                          const incoming_tensor& incoming) {
   auto [bytes, first] = std::pair{incoming.follows, incoming.first};
@@ -257,7 +260,7 @@ incoming_tensor path::open_tensor(const frame_head& head,
 
 // -- what arrives while it is used --------------------------------------------
 
-/// The tensor comes in with the next call of `receive`.
+/// The bytes of the tensor are received by the next call of `receive`.
 void path::hand_out_early(incoming_tensor& incoming) {
   auto progress =
     std::make_shared<arrival>(incoming.follows.size(), incoming.first);

@@ -20,7 +20,8 @@ namespace troupe::transport {
 
 class path final : private frame_line {
 public:
-  /// Makes the carrier of the path, which is there as long as its carrier.
+  /// Makes the carrier of a path. The `frame_line` lives as long as the
+  /// carrier.
   using carrier_maker =
     std::function<std::unique_ptr<tensor_carrier>(frame_line&)>;
 
@@ -58,7 +59,7 @@ public:
   /// arrive by `receive`.
   void on_frame(std::function<void(frame)> call);
 
-  /// As by its carrier, with `on_work` instead of `wake`.
+  /// As `tensor_carrier::poll`; `on_work` announces new work.
   std::optional<double> poll(double now) { return carrier_->poll(now); }
 
   bool needs_polling() const { return carrier_->needs_polling(); }

@@ -1,7 +1,7 @@
 #pragma once
-// All that a kind of path is to the others: what settings know of it, whether
-// two nodes can have it, and how its two ends are made. Each kind defines its
-// row beside its carrier; registry.cpp puts the rows into one table.
+// A kind of path as other code sees it: what settings know of it, whether two
+// nodes can have it, and how its two ends are made. Each kind defines its row
+// beside its carrier; registry.cpp puts the rows into one table.
 
 #include "config/schema/paths.hpp"
 #include "messages/proto/hello.pb.h"
@@ -20,7 +20,7 @@ namespace nccl {
 class library;
 } // namespace nccl
 
-/// What a process has for its paths; null for what it has not.
+/// What a process offers its paths; null: it does not have this.
 struct path_means {
   std::shared_ptr<shared_memory> memory;
   std::shared_ptr<const nccl::library> nccl;

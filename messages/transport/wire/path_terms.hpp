@@ -14,8 +14,8 @@ struct path_terms {
   /// How many received tensors may be in use at a time; one more breaks the
   /// path.
   size_t most_tensors = SIZE_MAX;
-  /// Where these are parts of a larger tensor: its shape. The other end's
-  /// regions may be as large, and such tensors may be sent, too.
+  /// If the tensors are parts of a larger one: the shape of that one. The other
+  /// end's regions may be as large, and such tensors may be sent, too.
   payload_shape whole = {};
   /// The shape of sent tensors, where it differs: gradients may be compressed,
   /// weights are not.

@@ -19,7 +19,8 @@ bool begins_a_page(const std::byte* data) {
   return reinterpret_cast<uintptr_t>(data) % memory_page == 0;
 }
 
-/// Of all parts but the last the end has to be one, too.
+/// Whether each part begins at a page boundary, and all but the last end at
+/// one.
 bool fit(std::span<const payload> parts) {
   for (const auto& part : parts) {
     auto ends =
@@ -68,8 +69,8 @@ private:
 
 namespace {
 
-/// A second mapping of the same pages, where the kernel likes. An old size of 0
-/// asks for that; it is refused unless the pages are shared (mremap(2)).
+/// A second mapping of the same pages, where the kernel likes. mremap(2) makes
+/// one when the old size is 0, and refuses unless the pages are shared.
 mapped_range second_mapping(std::span<const std::byte> pages) {
   auto bytes = whole_pages(pages.size());
   auto* from = const_cast<std::byte*>(pages.data());
@@ -78,7 +79,7 @@ mapped_range second_mapping(std::span<const std::byte> pages) {
 
 } // namespace
 
-/// Parts next to each other; nothing, where `data` is null.
+/// The parts mapped next to each other; `data` is null if that failed.
 class side_by_side::window {
 public:
   explicit window(std::span<const payload> parts) : space_(show(parts)) {

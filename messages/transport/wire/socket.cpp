@@ -118,7 +118,7 @@ size_t socket::send(std::span<iovec>& parts, bool wait, int passed) {
 }
 
 bool socket::receive(std::span<iovec> parts, std::vector<descriptor>* passed) {
-  drop_front(parts, 0); // Nothing is to be filled with nothing.
+  drop_front(parts, 0); // Empty parts in front need no bytes.
   auto begun = false;
   while (!parts.empty()) {
     msghdr message{};

@@ -1,8 +1,7 @@
 #pragma once
-// What transfers the tensors of frames: one carrier for each way that tensors
-// have from end to end. Frames themselves go in order over a socket (path.hpp)
-// or the actor connection (chunk_channel.hpp), whose end owns the carrier and
-// asks it for each tensor.
+// Transfers the tensors of frames; each kind of path has a carrier. Frames
+// themselves go in order over a socket (path.hpp) or the actor connection
+// (chunk_channel.hpp), whose end owns the carrier and asks it for each tensor.
 //
 // Thread-safety: `place` and `keep_back` are called by threads that send,
 // `place` by one at a time and in the order of frames; `expect`, `intercept`
@@ -80,7 +79,7 @@ public:
   virtual std::optional<double> poll(double) { return std::nullopt; }
 };
 
-/// A path, as the carrier sees it that the path owns. Thread-safe.
+/// A path as its carrier sees it. Thread-safe.
 class frame_line {
 public:
   /// Sends without asking `keep_back`; never blocks. If `carried` is `device`,
@@ -102,14 +101,14 @@ public:
 
   virtual bool is_closed() const = 0;
 
-  /// Whether the other end has closed. Only reading would notice that
-  /// otherwise.
+  /// Whether the other end has closed, which otherwise only a read would
+  /// notice.
   virtual bool is_cut() const = 0;
 
   /// Seconds so far in which bytes were being sent.
   virtual double seconds_on_the_way() const = 0;
 
-  /// Where it is entered which tensors of the other end are released.
+  /// Records which tensors of the other end are released.
   virtual const let_go_ledger_ptr& ledger() const = 0;
 
 protected:

@@ -109,7 +109,7 @@ static_assert(abi::event_without_timing == cudaEventDisableTiming);
 static_assert(sizeof(abi::unique_id) == NCCL_UNIQUE_ID_BYTES);
 static_assert(std::is_trivially_copyable_v<abi::unique_id>);
 
-// A shorter one than theirs, which they read as one of an older release.
+// Ours may be shorter than theirs: NCCL reads it as that of an older release.
 static_assert(sizeof(abi::config) <= sizeof(ncclConfig_t));
 static_assert(sizeof(abi::config) ==
               offsetof(abi::config, cga_cluster_size) + sizeof(int));

@@ -40,7 +40,8 @@ ticket communicator::submit(std::vector<transfer> transfers, double deadline,
   if (transfers.size() > 1 &&
       std::any_of(transfers.begin(), transfers.end(), is_collective))
     throw std::invalid_argument{"NCCL: a collective runs alone"};
-  // NCCL moves nothing for it; the others know the count too.
+  // NCCL moves nothing for an empty transfer. The other ranks skip it too,
+  // since all name the same count.
   std::erase_if(transfers, [](const transfer& x) { return x.count == 0; });
   operation what;
   what.transfers = std::move(transfers);
@@ -115,7 +116,7 @@ void communicator::poll(double now) {
   default:
     break;
   }
-  // After the rest, which may just have stopped.
+  // Comes last, since the calls above may just have stopped the communicator.
   if (phase_ == phase::stopping)
     await_quiet(now);
 }
@@ -143,8 +144,8 @@ void communicator::advance(double now) {
   watch_deadlines(now);
 }
 
-/// NCCL takes the next call only when it has finished with the one before.
-/// Fails when that had an error.
+/// Whether NCCL has finished the last call: only then does it take the next
+/// one. If that call had an error, the communicator stops.
 bool communicator::free_to_call(double now) {
   auto state = abi::result::success;
   auto code = lib_->call().comm_async_error(comm_, &state);
@@ -155,7 +156,7 @@ bool communicator::free_to_call(double now) {
   return code == abi::result::success;
 }
 
-/// What was issued is in the stream now: an event behind it tells its end.
+/// The issued operation is in the stream now; an event behind it tells its end.
 void communicator::mark_issued(double now) {
   if (phase_ != phase::ready || !issuing_)
     return;
@@ -181,7 +182,7 @@ void communicator::collect_done(double now) {
   }
 }
 
-/// Issues until NCCL needs time for one.
+/// Issues operations until NCCL needs time for one.
 void communicator::issue_next(double now) {
   for (auto& what : operations_) {
     if (phase_ != phase::ready || issuing_)
@@ -256,7 +257,7 @@ abi::result communicator::reduce(const transfer& x) {
   auto code = call.reduce(x.from, x.to, x.count, x.type, how, x.peer, comm_,
                           stream_->get());
   if (x.scale != 1)
-    call.end_scaled_sum(how, comm_); // What was asked for has its own copy.
+    call.end_scaled_sum(how, comm_); // The sum keeps a copy.
   return code;
 }
 
