@@ -17,8 +17,7 @@ namespace troupe::bench {
 
 struct cost {
   spent time;
-  double peak_mib = 0; ///< The most memory that it had resident, seen 100 times
-                       ///< a second.
+  double peak_mib = 0; ///< The most resident memory, seen 100 times a second.
   double page_faults = 0; ///< Without reading from a disk.
 };
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* erase_line = "\r\x1b[K";
 
-/// Three digits that count; large numbers whole.
+/// Three significant digits; large numbers as whole ones.
 std::string number(double x) {
   char text[40];
   auto size = std::abs(x);

@@ -56,7 +56,7 @@ struct request {
   bench::setting how;
 };
 
-/// A topic means all of its parts.
+/// The parts that a name means: a topic means all of its parts.
 std::vector<part> find_parts(std::string_view name) {
   std::vector<part> out;
   std::string known;

@@ -47,7 +47,7 @@ void measure_wide(const setting& how, report& out);
 /// Remote modules, next to LibTorch alone.
 void measure_remote_forward(const setting& how, report& out);
 
-/// What their messages cost.
+/// The cost of the messages of remote modules.
 void measure_remote_control(const setting& how, report& out);
 
 /// A pipeline, next to LibTorch alone.
@@ -60,7 +60,7 @@ void measure_peers_over_stream(const setting& how, report& out);
 /// The same where one node is slow.
 void measure_slow_peer(const setting& how, report& out);
 
-/// Memory after contexts that nobody finished.
+/// The memory that remains of contexts which nobody finished.
 void measure_contexts(const setting& how, report& out);
 
 // -- peers: other systems that do the same ------------------------------------
@@ -76,10 +76,10 @@ void compare_wide(const setting& how, report& out);
 /// Samples per second of two, next to loops in Python, C++ and PyTorch's ways.
 void measure_python_lenet(const setting& how, report& out);
 
-/// Their steps alone, next to round trips of a C++ worker.
+/// The steps of these workers alone, next to round trips of a C++ worker.
 void measure_python_steps(const setting& how, report& out);
 
-/// How long they take to begin.
+/// The time that these workers take to begin.
 void measure_python_start(const setting& how, report& out);
 
 // -- simulate: the virtual clock ----------------------------------------------

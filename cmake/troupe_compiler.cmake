@@ -24,8 +24,8 @@ if(TROUPE_SANITIZE)
     add_compile_options(-fno-sanitize-recover=undefined -fno-sanitize=vptr)
   endif()
   if(TROUPE_SANITIZE MATCHES thread)
-    # Where this is defined, protobuf's headers give maps two members more than
-    # the installed library was built with.
+    # Where this is defined, protobuf's headers give maps two more members than
+    # in the installed library.
     add_compile_options(-U__SANITIZE_THREAD__)
   endif()
 endif()
@@ -37,8 +37,8 @@ endif()
 
 find_program(TROUPE_CCACHE ccache)
 if(TROUPE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # What ccache asks for with precompiled headers; and paths below the source
-  # folder count as relative, so that another clone hits too.
+  # ccache needs these settings for precompiled headers. Paths below the source
+  # folder count as relative, so that another clone has hits, too.
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
       CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${TROUPE_CCACHE})

@@ -25,7 +25,7 @@ target_compile_features(troupe_config INTERFACE cxx_std_20)
 install(TARGETS ${libraries} EXPORT Troupe ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS trainer_node RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 
-# LibTorch in a folder of our own, since other programs may have another one.
+# LibTorch has a folder of our own, since other programs may use another one.
 set(shared ${CMAKE_INSTALL_FULL_LIBDIR}/troupe)
 file(RELATIVE_PATH from_program ${CMAKE_INSTALL_FULL_BINDIR} ${shared})
 set_target_properties(trainer_node PROPERTIES INSTALL_RPATH "$ORIGIN/${from_program}")
@@ -39,12 +39,12 @@ foreach(folder IN ITEMS config messages models data actors apps)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder} DESTINATION ${headers}
           FILES_MATCHING PATTERN *.hpp)
 endforeach()
-# Programs that include it by its earlier name go on building.
+# Programs that include this header by its earlier name can still be built.
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/package/training.hpp
      CONTENT "#pragma once\n#include <actors/own_loop/training.hpp>\n")
 install(FILES ${PROJECT_BINARY_DIR}/package/training.hpp
         DESTINATION ${headers}/actors/modules)
-# What a policy of somebody else's is tested with.
+# With these headers others test their own policies.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tests/policies DESTINATION ${headers}/tests
         FILES_MATCHING PATTERN *.hpp)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/generated/messages

@@ -38,9 +38,10 @@ function(troupe_unite target)
   endif()
 endfunction()
 
-# troupe_see_observers(SOURCE...) for sources that observe what LibTorch does. What
-# it hands to an observer has a member more where asserts are on, and LibTorch was
-# built without: we must see it as it does, in any build.
+# troupe_see_observers(SOURCE...) for sources that observe what LibTorch does.
+# The class that LibTorch hands to an observer has one more member where asserts
+# are on. LibTorch was built without asserts, so these sources must be, too, in
+# any build.
 function(troupe_see_observers)
   if(NOT CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo|MinSizeRel)$")
     set_source_files_properties(

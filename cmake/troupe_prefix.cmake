@@ -15,7 +15,8 @@ else()
   set(troupe_caf_kind release)
 endif()
 
-# The newest whole folder of each kind, added behind what is there already.
+# Adds the newest complete folder of each kind, behind the folders that are
+# there already.
 function(troupe_add_prefix pattern subfolder)
   file(GLOB stamps ${troupe_cache}/${pattern}/.complete)
   if(NOT stamps)

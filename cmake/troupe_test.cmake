@@ -66,7 +66,7 @@ function(troupe_add_test)
       return()
     endif()
     add_dependencies(sanitized_tests ${arg_NAME})
-    # What is checked by ThreadSanitizer takes up to fifteen times as long.
+    # A test under ThreadSanitizer takes up to fifteen times as long.
     math(EXPR arg_TIMEOUT "15 * ${arg_TIMEOUT}")
   endif()
 

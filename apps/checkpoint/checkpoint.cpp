@@ -65,7 +65,7 @@ void require_checkpoints(const weights_place& at, const std::string& path) {
     throw run_error(path + ": holds no checkpoint");
 }
 
-/// In the time zone of the machine.
+/// The time of the file's last change, in the machine's time zone.
 std::string time_of_file(const fs::path& path) {
   struct stat about {};
   if (::stat(path.c_str(), &about) != 0)
@@ -88,7 +88,8 @@ uint64_t bytes_of(const proto::Manifest& manifest) {
   return out;
 }
 
-/// A line for one checkpoint. A damaged manifest is told of in its place.
+/// Prints a line for one checkpoint. If its manifest is damaged, the line says
+/// that instead.
 void list_one(const models::checkpoint_entry& one,
               const std::map<uint64_t, config::metrics>& scores) try {
   auto manifest = models::read_manifest(one.path);

@@ -43,7 +43,8 @@ weights_to_export best_of(const fs::path& path, std::string name) {
   return {models::read_safetensors(path), std::move(name)};
 }
 
-/// What names the network is in a checkpoint; weights alone do not know it.
+/// The name for a file of the best weights. Only the manifest of a checkpoint
+/// knows the network; without a checkpoint the name is "best".
 std::string network_of(const weights_place& at) {
   if (at.checkpoints.empty())
     return "best";

@@ -25,13 +25,15 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, error);
 }
 
-/// The run directory above a folder of checkpoints; empty if that is no run's.
+/// The run directory above a folder of checkpoints; empty if the folder is in
+/// no run.
 fs::path run_above(const fs::path& checkpoints) {
   auto whole = fs::absolute(checkpoints).lexically_normal();
   return whole.filename() == "checkpoints" ? whole.parent_path() : fs::path{};
 }
 
-/// Of a line about an evaluation; release 0.1.0 had loss and accuracy alone.
+/// The metrics in a line about an evaluation. Release 0.1.0 wrote loss and
+/// accuracy alone, each under a key of its own.
 config::metrics metrics_of(const json& line) {
   config::metrics out;
   auto put = [&](const std::string& name, const json& value) {

@@ -19,11 +19,11 @@ struct weights_place {
 };
 
 /// `path` may be a checkpoint, a folder of checkpoints, a run directory or a
-/// safetensors file. Throws `run_error` if there is nothing of these.
+/// safetensors file. Throws `run_error` if it is none of these.
 weights_place find_weights(const std::filesystem::path& path);
 
-/// The scores in the run's metrics.jsonl, by step; the last one counts. Empty
-/// without such a file.
+/// The scores in the run's metrics.jsonl, by step; of several scores of a step
+/// the last one counts. Empty without such a file.
 std::map<uint64_t, config::metrics> scores_of(const std::filesystem::path& run);
 
 } // namespace troupe::app

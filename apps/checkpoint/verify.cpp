@@ -27,7 +27,8 @@ public:
     std::fflush(stdout);
   }
 
-  /// Without a checksum in it, its structure is all that can be checked.
+  /// Checks a file of tensors. If it holds no checksum, only its structure can
+  /// be checked.
   void check_tensors(const fs::path& path) {
     check(path.string(), [&] {
       auto file = models::read_safetensors(path);

@@ -1,8 +1,8 @@
 #pragma once
-// The end of a node that is a worker and a shard (`--topology peers`): when
-// both of its parts have ended. A worker that ends early leaves the node to its
-// shard, without which the others could not go on; a shard that fails or is
-// told to stop ends the node.
+// Decides when a node ends that is both a worker and a shard (`--topology
+// peers`): when both of its parts have ended. If the worker ends early, the
+// shard goes on, because the other nodes need it. If the shard fails or is told
+// to stop, the node ends at once.
 //
 // Owned by main; any thread.
 
@@ -35,8 +35,8 @@ public:
     look();
   }
 
-  /// Whether the shard has ended: a worker that has not begun has nothing to do
-  /// then.
+  /// Whether the shard has ended. Then a worker that has not begun has nothing
+  /// to do.
   bool shard_is_over() {
     std::unique_lock guard{mutex_};
     return shard_.has_value();

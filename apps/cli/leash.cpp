@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* leash_variable = "TROUPE_LEASH";
 
-/// No signal is to be handled by the thread that watches.
+/// Blocks all signals, so that a thread which starts meanwhile handles none.
 class all_signals_blocked {
 public:
   all_signals_blocked() {
@@ -38,7 +38,8 @@ private:
 
 } // namespace
 
-// Programs that this one starts are not on it: they have this one.
+// Removes the variable, so that programs which this one starts do not watch
+// that process, too: they depend on this one.
 void take_leash() {
   const auto* given = std::getenv(leash_variable);
   auto pid = given ? std::atoi(given) : 0;

@@ -1,12 +1,13 @@
 #pragma once
-// A program that another one has started for its own purposes ends with it,
-// however that ends: as by SIGTERM, so that a server saves a checkpoint. The
-// death signal of Linux would come with the end of the thread that started it.
+// Ends this program when the program that started it ends, in whatever way. It
+// ends as if by SIGTERM, so a server still saves a checkpoint. Linux's death
+// signal is no use for that: it already comes when the thread ends that started
+// this program.
 
 namespace troupe::app {
 
-/// Takes the process from the environment, TROUPE_LEASH=PID, and watches it, if
-/// it is named. To be called by main, before anything else.
+/// Watches the process whose id is in the environment variable TROUPE_LEASH, if
+/// there is one. Main calls this before anything else.
 void take_leash();
 
 } // namespace troupe::app

@@ -50,16 +50,16 @@ namespace {
 
 using namespace troupe;
 
-/// Seconds that actors have to end after the run; then the process exits
-/// anyway, unless a training loop of the program's own has still to return;
-/// that one is waited for until a signal comes.
+/// Seconds that actors have to end after the run. Then the process exits
+/// anyway, unless a training loop of the program's own still runs: the process
+/// waits for that one until a signal comes.
 constexpr auto grace = std::chrono::seconds(3);
 
-/// The same for a node that has nobody to tell: what is left ends with its
-/// program.
+/// The same for a node that has nobody to tell of its end: actors that are left
+/// end with the program.
 constexpr auto brief_grace = std::chrono::milliseconds(300);
 
-/// Seconds, for what somebody else ends.
+/// Seconds; a time limit for what somebody else ends.
 constexpr double endless = 1e6;
 
 void configure(caf::actor_system_config& target,
@@ -98,8 +98,8 @@ app::node start(caf::actor_system& system, const config::resolved& config,
   }
 }
 
-/// Without a few file descriptors the process would end somewhere without a
-/// message.
+/// Throws `run_error` if too few file descriptors are left: the process would
+/// end later, without a message.
 void require_files(const config::settings& settings) {
   transport::descriptor_limit files;
   size_t needs = settings.what == config::role::ps ? 24 : 16;
@@ -115,8 +115,9 @@ void require_files(const config::settings& settings) {
   std::_Exit(static_cast<int>(status));
 }
 
-/// Once, also where both parts of a node end for the same reason. Without
-/// memory for the console's thread it throws; then nothing was said yet.
+/// Prints a line on stderr, once, even when both parts of a node end for the
+/// same reason. Throws without memory for the console's thread; then the line
+/// does not count as printed.
 void complain(const std::string& line) {
   static std::string before;
   static std::mutex mutex;
@@ -156,8 +157,9 @@ exit_status leave_with(const run_end& how) {
   return static_cast<exit_status>(how.status);
 }
 
-/// A worker or an evaluator with nothing to complain of would end without a
-/// word. The process that another computes for tells that one instead.
+/// Prints how a worker or an evaluator ended that has nothing to complain of;
+/// it would end without a word. With `--compute external` the process that
+/// computes is told instead.
 void say_how_it_ended(const config::settings& settings, const run_end& how) {
   auto is_participant = settings.what == config::role::worker ||
                         settings.what == config::role::evaluator;

@@ -47,7 +47,7 @@ signal_pump::signal_pump()
       watch_start();
     }};
   } catch (const std::system_error&) {
-    // Without a thread for it, a signal waits until the run has begun.
+    // Without this thread a signal waits until the run has begun.
   }
 }
 
@@ -58,7 +58,8 @@ signal_pump::~signal_pump() {
   close(watched_);
 }
 
-// Whatever the start does, it may be interrupted as by a loss of power.
+// Exits at once, whatever the start is doing: a loss of power could interrupt
+// it, too.
 void signal_pump::watch_start() const {
   pollfd what[] = {{signals_, POLLIN, 0}, {watched_, POLLIN, 0}};
   while (poll(what, 2, -1) < 0)
@@ -92,7 +93,7 @@ bool signal_pump::arrived() {
   return poll(&what, 1, 0) > 0 && take_signal();
 }
 
-/// Whether there was one.
+/// Reads a signal; returns whether there was one.
 bool signal_pump::take_signal() {
   signalfd_siginfo info{};
   if (read(signals_, &info, sizeof info) != sizeof info)

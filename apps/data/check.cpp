@@ -61,7 +61,7 @@ void say_damaged(const std::string& line) {
   std::printf("damaged      %s\n", line.c_str());
 }
 
-/// The line about those that are not listed.
+/// Says how many more there are than those that are listed.
 void say_more(size_t count) {
   if (count > most_listed)
     say_damaged("and " + std::to_string(count - most_listed) + " more");

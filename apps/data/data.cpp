@@ -157,7 +157,7 @@ std::string recognise(const fs::path& folder) {
   for (const auto* below : {"", "cifar-100-binary/"})
     if (has(folder, std::string{below} + "train.bin"))
       return "cifar100";
-  // The versions for Python, whose reader says what to do.
+  // For the versions for Python the reader says what to do.
   if (has(folder, "batches.meta") ||
       has(folder, "cifar-10-batches-py/batches.meta"))
     return "cifar10";

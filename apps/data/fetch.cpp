@@ -156,7 +156,7 @@ void download(const std::string& url, const fs::path& part,
       break;
     case outcome::broken:
       if (size_of(part) == before)
-        i = tries; // No progress: the next would have none.
+        i = tries; // No progress: another try would make none.
       break;
     }
   }
@@ -184,7 +184,7 @@ void fetch_file(const remote_file& file, const fs::path& folder,
   if (!begun || md5_of(part) != file.md5)
     download(url, part, file.name, say);
   if (begun && md5_of(part) != file.md5) {
-    fs::remove(part, error); // It is a part of another file.
+    fs::remove(part, error); // The earlier download was of another file.
     download(url, part, file.name, say);
   }
   if (auto found = md5_of(part); found != file.md5) {

@@ -121,8 +121,9 @@ public:
   const simulation::fault_counts& counts() const { return watch_->counts(); }
 
 private:
-  /// A module ends with its worker's link. Of a worker that is back there may
-  /// be two: the earlier link breaks when its silence is noticed.
+  /// Says so if there are too many remote modules or contexts. A module ends
+  /// with its worker's link. A worker that is back may have two, because its
+  /// earlier link breaks only when its silence is noticed.
   std::optional<std::string> breach_of_modules() const {
     size_t workers = settings().cluster.workers;
     if (all_.modules->size() > 2 * workers)
@@ -159,7 +160,7 @@ private:
     return out;
   }
 
-  /// The data of each rank, where ranks have parts of the data.
+  /// The number of samples of each rank, where ranks have parts of the data.
   std::vector<uint64_t> parts_of_samples() const {
     const auto& data = settings().data;
     auto workers = settings().cluster.workers;
@@ -221,7 +222,8 @@ private:
                    std::string{failure_of_a_life});
   }
 
-  /// A life that was to fail may have ended otherwise just before.
+  /// A life that was told to fail may have ended for another reason just
+  /// before; then that is the end of the run.
   void has_ended(const run_end& how) {
     auto asked = std::exchange(failing_, false);
     if (!asked || !how.failed() || how.line != failure_of_a_life)
@@ -307,7 +309,8 @@ private:
 
   // -- other processes --------------------------------------------------------
 
-  /// It has a process and a link without faults.
+  /// Starts the evaluator, in a process of its own and with a link without
+  /// faults.
   void add_evaluator() {
     auto its = begin_process(the_evaluator);
     auto parts = session_client_parts(the_evaluator.value);
@@ -360,7 +363,7 @@ private:
 
   virtual_members all_;
   life_options options_;
-  server_plan plan_; ///< Of this life, or the one before.
+  server_plan plan_; ///< Of this life or, while the server is down, the last.
   uint64_t samples_; ///< In an epoch.
   caf::actor_clock::time_point begin_;
   std::shared_ptr<invariant_checker> watch_;
@@ -376,8 +379,8 @@ private:
 
 } // namespace
 
-// The actors refer to the cluster, which therefore lives as long as what stops
-// it.
+// The actors refer to the cluster. So the functions that stop the actors keep
+// the cluster alive.
 virtual_cluster start_faulty_cluster(faulty_cluster_parts parts) {
   auto cluster = std::make_shared<faulty_cluster>(std::move(parts));
   cluster->start();

@@ -42,7 +42,7 @@ make_recomputing(const computing_parts& computing,
   return nullptr;
 }
 
-/// Has each event of the server compared with the recorded one, too.
+/// Writes each event of the server, and compares it with the recorded one.
 event_sink compared_with(const std::shared_ptr<replay::recorded_run>& event_log,
                          const event_sink& write) {
   return [event_log, write](proto::LogEvent& event) {

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The places where the checkpoint may be that an event log starts from.
+/// The places where the checkpoint that an event log starts from may be.
 std::vector<fs::path> places_of(const std::string& name,
                                 const fs::path& event_log,
                                 const std::optional<std::string>& resume) {
@@ -84,7 +84,7 @@ find_start(const proto::LogBegin& begin, const fs::path& event_log,
     std::to_string(begin.start_version()));
 }
 
-/// Reports what may keep gradients from being bit-equal to those of the run.
+/// Whether gradients can be bit-equal to those of the run; if not, says why.
 bool can_be_exact(const proto::LogBegin& begin,
                   const std::function<void(const std::string&)>& say) {
   std::string why;

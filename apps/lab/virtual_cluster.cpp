@@ -14,7 +14,7 @@ namespace troupe::app {
 
 namespace {
 
-/// All that is known before anything is changed.
+/// Finds out all that can be known before anything is changed.
 server_plan plan_virtual_server(caf::actor_system& system,
                                 config::resolved config,
                                 const virtual_run_options& options,
@@ -36,7 +36,7 @@ server_plan plan_virtual_server(caf::actor_system& system,
   return out;
 }
 
-/// The members, and the server of which nobody dies.
+/// Starts a cluster in which nobody dies.
 virtual_cluster start_healthy(const virtual_members& all, server_plan plan,
                               const life_options& options) {
   plan.parts.began = [machine = all.machine] {

@@ -21,7 +21,7 @@ namespace troupe::app {
 
 namespace {
 
-/// A line is passed on in pieces of this size, should it have no end.
+/// A longer line is passed on in pieces of so many bytes.
 constexpr size_t longest_line = 64u << 10;
 
 struct channel {
@@ -35,7 +35,7 @@ channel make_pipe() {
   return {transport::descriptor{ends[0]}, transport::descriptor{ends[1]}};
 }
 
-/// A terminal that passes on what is written to it as it is.
+/// Makes a terminal that passes on unchanged what is written to it.
 channel make_terminal(size_t columns) {
   channel out;
   out.ours = transport::descriptor{posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)};
@@ -55,7 +55,7 @@ channel make_terminal(size_t columns) {
   return out;
 }
 
-/// What is left of a line that was drawn several times.
+/// The text that was drawn last in a line that was drawn several times.
 std::string last_drawn(const std::string& line) {
   auto at = line.rfind(recording::erase_line);
   return at == std::string::npos
@@ -84,7 +84,8 @@ environment_with(const std::map<std::string, std::string>& added) {
   return out;
 }
 
-/// In the child, before its program: only calls that are safe after a fork.
+/// Runs in the child before its program, so it makes only calls that are safe
+/// after a fork.
 /// @param hint After the reason why the program cannot be started.
 [[noreturn]] void become(char** command, char** environment, int output,
                          pid_t parent, const char* hint) {

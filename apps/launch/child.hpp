@@ -51,11 +51,11 @@ public:
   /// Its exit status once it has ended, or 128 + the number of a signal.
   std::optional<int> ended();
 
-  /// To it, and to what it has started, as long as it runs.
+  /// Sends a signal to it and to what it has started, as long as it runs.
   void signal(int number) const;
 
-  /// Kills what it has left behind. To be called once it has ended, and at
-  /// once: later its number may be another's.
+  /// Kills the processes that it has left behind. To be called at once after
+  /// its end: later its id may be another process's.
   void kill_rest() const;
 
 private:

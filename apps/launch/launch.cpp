@@ -34,14 +34,15 @@ using clock = std::chrono::steady_clock;
 
 constexpr auto between_looks = std::chrono::milliseconds(200);
 
-/// How long the others have to end when the server has ended, and again when
-/// they were told to; and the server when all workers have.
+/// How long the other processes have to end after the server has ended, and
+/// again after they were told to end; also how long the server has after all
+/// workers have ended.
 constexpr auto patience = std::chrono::seconds(15);
 
-/// The same for a server that has failed: the others wait for it in vain.
+/// The same after a server has failed: the others wait for it in vain.
 constexpr auto for_last_words = std::chrono::seconds(2);
 
-/// The same for what all of them have left behind.
+/// The same for processes that all of these have left behind.
 constexpr auto patience_with_orphans = std::chrono::seconds(1);
 
 /// A node ends with such lines when it fails: at most three.
@@ -157,7 +158,7 @@ private:
     if (refused_)
       return exit_status::usage;
     if (gave_up_ && a_worker_failed() && lead_status_ == 75)
-      return exit_status::failed; // It was stopped because of them.
+      return exit_status::failed; // Because of them the lead was stopped.
     if (lead_status_ == 0 || lead_status_ == 75 || lead_status_ == 2)
       return static_cast<exit_status>(*lead_status_);
     return exit_status::failed;
@@ -176,7 +177,7 @@ private:
     std::fflush(stdout);
   }
 
-  /// Why the servers failed, after all that the others said meanwhile.
+  /// Prints why the servers failed, below what the others have said meanwhile.
   void say_why() {
     erase_live();
     for (const auto& line : why_)
@@ -213,7 +214,7 @@ private:
       plan.environment[config::restart_variable] = plan_.train_dir.string();
     auto log =
       plan_.logs.empty() ? plan_.logs : plan_.logs / (plan.name + ".log");
-    // A narrow one would be no use behind the prefix.
+    // Behind the prefix a narrow terminal has no room for a line of progress.
     auto columns = terminal_width();
     auto before = prefix_of(one).size();
     auto draws = is_lead && columns > 2 * before;
@@ -223,9 +224,9 @@ private:
     one.last_words.clear();
   }
 
-  /// Whether a server that is started again goes on with its own run. It may
-  /// have died before it had one; a run that it was told to take over or to
-  /// remove is another.
+  /// Whether a server that is started again goes on with its own run. It does
+  /// not if it died before it had one, or if the run is still that which it was
+  /// told to take over or to remove.
   bool goes_on() const {
     auto life = life_in(plan_.train_dir);
     return !life.empty() && life != before_ &&
@@ -255,7 +256,7 @@ private:
       all_, [](const node& one) { return is_worker(one) && one.failed; });
   }
 
-  /// Until somebody prints something or ends, or a signal comes.
+  /// Waits until somebody prints something or ends, or a signal comes.
   void wait() {
     std::vector<pollfd> files{{signals_.file(), POLLIN, 0}};
     for (const auto& one : all_)
@@ -298,15 +299,15 @@ private:
     }
   }
 
-  /// A lead that ends without a word has told the others.
+  /// A lead that ends without an error line has told the others to end.
   static clock::duration patience_after(const node& lead, int status) {
     if (status == 0 || (status == 75 && lead.last_words.empty()))
       return patience;
     return status == 2 ? clock::duration::zero() : for_last_words;
   }
 
-  /// One shard that refuses what it was given is enough: the lead would wait
-  /// for it.
+  /// Keeps the reason. A shard that refuses its settings ends the run: the lead
+  /// is stopped, since it would wait for that shard.
   void server_failed(node& one, int status) {
     if (why_.empty())
       why_ = one.last_words;
@@ -331,8 +332,9 @@ private:
       all_.front().process->signal(SIGTERM);
   }
 
-  /// All workers have ended. The server waits for others, unless the run is
-  /// over: then it is about to end, and takes no notice of being told to.
+  /// Stops the server when all workers have ended, since it would wait for new
+  /// ones. If the run is over, the server is about to end anyway and ignores
+  /// this.
   void give_up() {
     if (stopping_ || gave_up_)
       return;
@@ -359,7 +361,7 @@ private:
     return one.plan.command.front() == all_.front().plan.command.front();
   }
 
-  /// First they are told to end, then they are killed.
+  /// Tells those that are left to end; kills them if they were told before.
   void end_those_left() {
     for (auto& one : all_)
       if (!one.done)
@@ -368,7 +370,8 @@ private:
     deadline_ = clock::now() + patience;
   }
 
-  /// They are told to end, then they are killed, and what these leave.
+  /// Tells orphans to end, then kills those that are left, and what these
+  /// leave.
   void end_orphans() {
     auto end = clock::now() + patience_with_orphans;
     kill_orphans(SIGTERM);

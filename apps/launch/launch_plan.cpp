@@ -62,9 +62,9 @@ strings joined(std::initializer_list<strings> all) {
   return out;
 }
 
-/// The threads that LibTorch computes with wait for more by spinning, for some
-/// milliseconds, on cores that the server needs meanwhile. 10,000 rounds are a
-/// fraction of one, and forward and backward are as fast.
+/// LibTorch's computing threads wait for work by spinning, for some
+/// milliseconds, on cores that the server needs meanwhile. 10,000 rounds take a
+/// fraction of a millisecond, and forward and backward are as fast.
 std::map<std::string, std::string>
 little_spinning(const config::environment& own) {
   if (own.contains("GOMP_SPINCOUNT") || own.contains("OMP_WAIT_POLICY"))
@@ -153,8 +153,9 @@ private:
     return {name, command_, std::move(variables)};
   }
 
-  /// By which a command finds the cluster, and takes its share of the cores,
-  /// unless the user has said how many threads it has.
+  /// The variables by which a command finds the cluster and takes its share of
+  /// the cores; the share is left out if the user has set the number of
+  /// threads.
   std::map<std::string, std::string> environment() const {
     const auto& cluster = config_.values.cluster;
     std::map<std::string, std::string> out{

@@ -16,7 +16,8 @@ struct launch_plan {
   std::vector<child_plan> servers; ///< Rank 0, which ends the run, is first.
   std::vector<child_plan> others;  ///< Workers, then the evaluator.
   uint32_t restarts = 0;           ///< Of each process.
-  /// Of the run, if processes may be started again: the server goes on there.
+  /// The run directory, if processes may be started again: the server goes on
+  /// there.
   std::filesystem::path train_dir;
   /// Whether the server is told to go on with a run, or to remove one: then it
   /// is started in the same way until it has a checkpoint of its own.

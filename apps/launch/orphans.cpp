@@ -24,7 +24,7 @@ void reap_orphans(const std::function<bool(pid_t)>& is_ours) {
     siginfo_t who{};
     auto found = waitid(P_ALL, 0, &who, WEXITED | WNOHANG | WNOWAIT);
     if (found != 0 || who.si_pid == 0 || is_ours(who.si_pid))
-      return; // One of ours is first; it is looked at soon.
+      return; // One of ours is first; somebody else reaps it.
     waitpid(who.si_pid, nullptr, WNOHANG);
   }
 }

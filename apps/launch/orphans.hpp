@@ -9,15 +9,16 @@
 
 namespace troupe::app {
 
-/// From now on.
+/// From now on orphans become children of this process.
 void adopt_orphans();
 
-/// Whether there is any child at all. To be called, as `kill_orphans`, when
+/// Whether this process has any child. To be called, as `kill_orphans`, when
 /// those that are no orphans have been reaped.
 bool has_orphans();
 
-/// Reaps those that have ended. @param is_ours Whether a child is not one of
-/// them: its end is somebody else's to notice.
+/// Reaps the orphans that have ended.
+/// @param is_ours Whether a child is no orphan: its end is left to somebody
+/// else.
 void reap_orphans(const std::function<bool(pid_t)>& is_ours);
 
 /// Sends the signal to all children.

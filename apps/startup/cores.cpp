@@ -59,8 +59,8 @@ std::optional<uint32_t> count_cores(const std::string& list) {
   return out == 0 ? std::nullopt : std::optional{out};
 }
 
-/// A group and the groups around it, from the inside. A container may not see
-/// the path that the kernel names; then the folder itself is its group.
+/// A group and the groups around it, from the inside. If a container does not
+/// see the path that the kernel names, its group is the mounted folder itself.
 std::vector<fs::path> groups(const fs::path& mount, const std::string& path) {
   std::vector<fs::path> out;
   auto relative = fs::path{path}.relative_path();
@@ -188,15 +188,15 @@ uint32_t usable(const cpu_facts& cpus) {
   return cpus.bound ? cores : std::min(cores, cpus.allowed);
 }
 
-/// Computing threads of this process that work at the same time, where it does
-/// not share its cores with others that have as many.
+/// The threads of this process that compute at the same time, but for those
+/// that `sharers` counts.
 uint32_t threads_of_a_process(const config::settings& settings) {
   const auto& parallel = settings.parallel;
   if (parallel.mode == config::parallel_mode::pipeline) {
     auto rules = config::parse_placement(settings.training.placement).size();
     return std::max(1u, parallel.stages.value_or(static_cast<uint32_t>(rules)));
   }
-  // The stages of all workers are here, wherever these are.
+  // The server has the stages of all workers, wherever the workers are.
   auto is_host = parallel.mode == config::parallel_mode::remote_forward &&
                  settings.what == config::role::ps;
   return is_host && !meets_on_loopback(settings) ? settings.cluster.workers
@@ -216,7 +216,7 @@ int threads_share(const config::settings& settings, const cpu_facts& cpus) {
 }
 
 uint32_t lanes_share(const config::settings& settings, const cpu_facts& cpus) {
-  constexpr uint32_t most = 8; // They read memory as fast as it goes.
+  constexpr uint32_t most = 8; // These read memory as fast as it can be read.
   auto elsewhere =
     config::has_remote_shards(settings) || config::is_remote_shard(settings);
   if (settings.cluster.shards > 1 && !elsewhere)

@@ -52,7 +52,7 @@ fs::path best_checkpoint(const fs::path& run) {
   return out;
 }
 
-/// Does not read the weights, which take time to verify.
+/// Finds the run without reading its weights, which take time to verify.
 std::optional<config::earlier_run> glance(const config::settings& settings,
                                           const fs::path& folder) {
   const auto& resume = *settings.training.resume;

@@ -29,7 +29,8 @@ struct front_door::sign {
 
 namespace {
 
-/// In microseconds. A thread that waits in vain does no work.
+/// A thread's processor time in microseconds: a thread that only waits does no
+/// work.
 uint64_t work_until_now(clockid_t of) {
   timespec t{};
   clock_gettime(of, &t);

@@ -1,8 +1,8 @@
 #pragma once
-// The port of a parameter server, open from its start on. Who comes while the
-// server still reads its data is asked to wait, and told how far the start has
-// come: so the time that nodes look for a server does not limit how long it may
-// take to start, as long as it goes on.
+// The port of a parameter server, which is open from the server's start on. A
+// node that comes while the server still reads its data is asked to wait, and
+// is told how far the start has come. So a start may take longer than nodes
+// look for a server, as long as it makes progress.
 //
 // Owned by who starts the server, and used on that thread.
 
@@ -28,11 +28,12 @@ public:
   /// Where it is, also if the system chose the port.
   const config::address& where() const { return where_; }
 
-  /// Who comes from now on talks to this actor; null: is asked to wait.
+  /// Nodes that come from now on talk to this actor; null: they are asked to
+  /// wait.
   void lead_to(const admission_actor& inside);
 
   /// The same for the whole life of the process: the door ends with the
-  /// admission. They and the gate are put under the supervisor.
+  /// admission. Door, gate and admission are put under the supervisor.
   void leave_to(const admission_actor& inside,
                 const supervisor_actor& supervisor);
 

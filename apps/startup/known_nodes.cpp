@@ -52,8 +52,9 @@ void known_nodes::note(const proto::Welcome& welcome,
   look_at_lock();
 }
 
-// The lead holds the lock now. A node that does not notice would take it beside
-// a lead that lives: its file system has no locks, or keeps them within a host.
+// The lead holds the lock now. A node that does not see this could take the
+// lock beside a living lead: its file system has no locks, or keeps them within
+// a host.
 void known_nodes::look_at_lock() {
   auto [state, holder] = config::run_lock::look(life_.directory);
   holder_ = holder;
@@ -69,7 +70,8 @@ void known_nodes::look_at_lock() {
     warn("this node cannot lead the run when rank 0 is lost: " + why);
 }
 
-// A node takes note twice in a life, for its shard and for its worker.
+// A node calls `note` twice in a life, for its shard and for its worker, but
+// says each line once.
 void known_nodes::warn(const std::string& line) {
   if (!is_lead() && std::exchange(warned_, line) != line)
     recording::say("warning      " + line);

@@ -26,37 +26,39 @@ public:
   known_nodes(const config::settings& settings,
               const std::optional<config::next_life>& before);
 
-  /// This node is in a life with a lead there. To be called when all shards are
-  /// there, and when its worker has a place.
+  /// Notes that this node is in a life whose lead is at this address. To be
+  /// called when all shards are there, and again when the node's worker has a
+  /// place.
   void note(const proto::Welcome& welcome, const config::address& lead,
             worker_id as);
 
   /// How this life ends when its lead is lost: for all other nodes, or for this
-  /// one if it would lead them and cannot. Nothing if they are not known: then
-  /// the lead may come back.
+  /// one if it would lead them and cannot. Nothing if the other nodes are not
+  /// known: then the lead may come back.
   /// @param why For the user.
   std::optional<run_end> without_lead(const std::string& why) const;
 
-  /// Where the nodes are that may lead the run when its lead is lost, but for
-  /// this one.
+  /// The addresses of the other nodes that may lead the run when its lead is
+  /// lost.
   std::vector<config::address> others() const;
 
   /// Where this node listens in all lives; nothing if it was not let in yet.
   std::optional<config::address> address() const;
 
-  /// How this life ends when a node of the run refuses this one, since it has a
-  /// place among the nodes that go on, but another. @param run Names them.
+  /// How this life ends when a node of the run refuses this one, because this
+  /// node has another place among those that go on.
+  /// @param run Names the nodes that go on.
   run_end go_elsewhere(const proto::Welcome& run);
 
-  /// Who holds the lock of the run, if that is still the lead of this life, as
-  /// far as is known: then nobody else may lead. Nothing if the lock is free,
-  /// or the run's files are not here.
+  /// Who holds the run's lock, if that is still this life's lead, as far as is
+  /// known: then nobody else may lead. Nothing if the lock is free, or the
+  /// run's files are not here.
   std::optional<std::string> holder_of_lock() const;
 
   /// The last life that this node had a part in.
   config::run_life life() const;
 
-  /// Those of this node, with what the run says.
+  /// The settings of this node, combined with those of the run.
   config::settings settings() const;
 
   /// The rank of this node: of its worker, if it has no shard.
@@ -74,7 +76,7 @@ private:
   std::optional<shard_id> rank_;
   std::string holder_;      ///< Of the lock, when this node was let in.
   std::string cannot_lead_; ///< Why; empty if it can.
-  std::string warned_;      ///< What was said of it in this life.
+  std::string warned_;      ///< The last warning in this life.
 };
 
 using known_nodes_ptr = std::shared_ptr<known_nodes>;

@@ -23,8 +23,8 @@ config::address listens_at(const config::cluster_settings& cluster);
 /// directory is made, so that the failure comes early.
 void require_port(const config::address& where);
 
-/// Memory that workers on this host may read, or null; then a line says why
-/// not. Throws `run_error` when the settings insist on it.
+/// Memory that workers on this host may read; if null, a line says why. Throws
+/// `run_error` when the settings insist on it.
 std::shared_ptr<transport::shared_memory>
 find_shared_memory(const config::cluster_settings& cluster,
                    const payload_shape& weights, const speech& say);

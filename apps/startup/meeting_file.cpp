@@ -42,7 +42,8 @@ run_error trouble(const std::filesystem::path& path,
   return run_error("--init-method file://" + path.string() + ": " + reason);
 }
 
-/// The first line of the file, so that a file of something else is known.
+/// The first line of the file, by which a file with other content is
+/// recognised.
 constexpr std::string_view own_line =
   "# trainer_node: where rank 0 of a run listens\n";
 
@@ -69,7 +70,7 @@ std::optional<config::address> address_in(const std::filesystem::path& path) {
   }
 }
 
-/// Whether the open file is what has this name now.
+/// Whether this path still names the open file.
 bool is_named(int file, const std::filesystem::path& path) {
   struct stat ours {};
   struct stat named {};

@@ -11,8 +11,8 @@
 
 namespace troupe::app {
 
-/// Held by rank 0 while it lives. A lock on the file says so: what a process
-/// has left that was killed does not count. Called by main's thread.
+/// Held by rank 0 while it lives, which a lock on the file shows: a file that a
+/// killed process has left does not count. Called by main's thread.
 class meeting_file {
 public:
   /// Writes the address. Throws `run_error` when it cannot, or when another

@@ -51,8 +51,9 @@ run_error not_here(const config::next_life& next, const std::string& why) {
     "give all nodes a folder that they share");
 }
 
-/// Ports are for the next life, and so is the lock, which nobody can take in
-/// between. Signals stay blocked: one that comes now is for that life, too.
+/// Frees the ports for the next life, and hands it the lock, which nobody can
+/// take in between. Signals stay blocked: one that comes now is for the next
+/// life.
 [[noreturn]] void replace_program(const run_in_hand& run, char** arguments) {
   for (const auto& entry : std::filesystem::directory_iterator{"/proc/self/fd"})
     if (auto fd = std::atoi(entry.path().filename().c_str());
@@ -85,7 +86,8 @@ double time_to_come(const config::settings& settings) {
   return std::max(least, settings.cluster.liveness_timeout);
 }
 
-// A node without the run's files does not see that its lead waits for the lock.
+// A node without the run's files does not see that its lead waits for the lock,
+// so it looks for longer.
 double connect_timeout_of(const config::settings& settings) {
   auto next = this_life();
   if (!next)
@@ -119,7 +121,8 @@ lock_run(const std::filesystem::path& folder) {
   return config::run_lock::acquire(folder, for_others, check);
 }
 
-// A life may have been begun since, whose lead did not come far.
+// The folder may hold a later life than the last one known: it may have begun
+// and not come far.
 void require_run_is_here(const std::optional<config::next_life>& next) {
   if (!next || next->rank > 0 || next->before.run_id.empty())
     return;

@@ -28,12 +28,13 @@ bool survives_losses(const config::settings& settings);
 /// Throws `usage_error`.
 std::optional<config::next_life> this_life();
 
-/// Where its nodes are, by rank; empty in a first one. Those of the last ranks
-/// may be missing.
+/// The addresses of this life's nodes, by rank; empty in a first life. Those of
+/// the last ranks may be missing.
 std::vector<config::address> nodes_of_this_life();
 
-/// In a next life: the seconds after which a node that has not come is dead. It
-/// has to begin anew, which silence of a node that is there does not.
+/// In a next life: the seconds after which a node that has not come counts as
+/// dead. They may be more than for a node that falls silent, since it has to
+/// begin anew first.
 double time_to_come(const config::settings& settings);
 
 /// Seconds that a node looks for its lead.

@@ -41,7 +41,7 @@ void keep_tensor_memory(const config::settings& settings) {
 
 namespace {
 
-/// What came of listening at an address for a moment.
+/// The result of listening at an address for a moment.
 struct listened {
   int error = 0; ///< `errno`; 0: it listened.
   uint16_t port = 0;
@@ -103,8 +103,8 @@ std::string advice_on(int error) {
   }
 }
 
-/// The first of the host's addresses that can be had, else what came of the
-/// last.
+/// Listens at the first of the host's addresses that can be had; returns why
+/// the last one cannot be had if there is none.
 std::variant<listened, std::string> listen_at(const std::string& host,
                                               uint16_t port) {
   auto where = look_up(host, port, AI_PASSIVE, SOCK_STREAM);
@@ -188,7 +188,7 @@ transport::nccl::library_ptr nccl_for(const config::settings& settings) {
     return nullptr;
   auto found = load_nccl();
   auto of_worker = settings.what == config::role::worker;
-  // Shards connect to workers, never to each other: they share the lead's.
+  // Shards connect to workers, never to each other: they share the lead's GPU.
   if (!of_worker && settings.cluster.rank.value_or(0) > 0)
     return found;
   auto device = take_gpu(wish_of_process(found->devices(), of_worker));

@@ -11,7 +11,7 @@
 namespace troupe::app {
 
 /// SIGINT, SIGTERM, SIGUSR1 and SIGHUP. A SIGHUP that was ignored when the
-/// process started stays ignored: so nohup has it.
+/// process started stays ignored, which nohup relies on.
 sigset_t stop_signals();
 
 /// Tells a person's haste from a signal that comes several times: a closed

@@ -23,8 +23,8 @@ namespace {
 
 constexpr auto until_next_look = std::chrono::milliseconds(10);
 
-/// Seconds after the first hello in which workers can answer. They must not
-/// give up meanwhile.
+/// Seconds after the first hello in which workers can answer; fewer than those
+/// after which they give up.
 double patience_for(const config::settings& settings) {
   return std::min(30.0, settings.cluster.connect_timeout / 2);
 }

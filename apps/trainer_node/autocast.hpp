@@ -12,7 +12,7 @@
 
 namespace troupe::app {
 
-/// The start of a server that asks.
+/// The start of a server that has to decide.
 struct server_start {
   caf::actor_system& system;
   front_door* door; ///< Where workers come; null if they are in this process.
@@ -21,10 +21,10 @@ struct server_start {
   speech say;
 };
 
-/// A run that goes on keeps what it has. Otherwise bfloat16 is used where it is
-/// faster at each worker: measured in this process where the workers are in it,
-/// else by the workers, which are waited for. Never under the virtual clock,
-/// where a run must not depend on a measurement.
+/// Decides. A run that goes on keeps its earlier decision. Otherwise bfloat16
+/// is used if it is faster at each worker: this process measures if the workers
+/// are in it; else it waits for the workers, which measure. It is never used
+/// under the virtual clock, where a run must not depend on a measurement.
 ///
 /// `config` is changed.
 ///

@@ -11,7 +11,7 @@
 
 namespace troupe::app {
 
-/// Each worker takes a thread or two.
+/// Starts the members; each worker takes a thread or two.
 void start_members(caf::actor_system& system, const computing_parts& computing,
                    const compression& packs, const module_roster_ptr& roster,
                    const local_server& with);
@@ -26,8 +26,8 @@ local_session_client_parts evaluator_of(caf::actor_system& system,
                                         const computing_parts& computing,
                                         const local_server& with);
 
-/// A remote module in the same process is the link to itself: so it is tied,
-/// unless the parts say how.
+/// Makes the remote module that `find` gives the link of a participant, if
+/// there are remote modules and the parts do not tie links themselves.
 void tie_to_modules(const computing_parts& computing,
                     const far_end_factory& find,
                     local_session_client_parts& parts);

@@ -39,8 +39,8 @@ std::string new_run_id(const config::settings& settings) {
   return text;
 }
 
-/// Without data, epochs are needed only where restarts must keep account of
-/// samples: a few leases, the last one short.
+/// The samples of an epoch without data. Epochs are needed only where restarts
+/// must keep account of samples: then one has a few leases, the last one short.
 uint64_t samples_of_none(const config::settings& settings) {
   auto batch = settings.training.batch_size;
   return has_faults(settings) ? 20 * batch + (batch + 1) / 2 : cores::endless;
@@ -74,8 +74,9 @@ run_data load_parts(const config::settings& settings) {
   return out;
 }
 
-/// A start that goes on may name the file again, as scripts do that always
-/// start alike; it need not be there any more.
+/// Throws if a start that goes on names another file of first weights than the
+/// run began with. It may name the same one, as scripts do that always start
+/// alike; that file need not be there any more.
 void require_same_init(const config::weights_origin& run,
                        const config::resolved& given) {
   const auto& file = given.values.training.init;
@@ -93,8 +94,8 @@ void require_same_init(const config::weights_origin& run,
                       ", and this file has " + here + "; leave it out");
 }
 
-/// The file that describes the network, open; null if it is none. The run that
-/// is overwritten may hold it.
+/// Opens the file that describes the network; null if no file does. To be
+/// called before a run is overwritten, whose folder may hold the file.
 std::unique_ptr<const config::input_file>
 open_network(const config::training_settings& training) {
   return config::is_described(training.network)
@@ -117,7 +118,7 @@ void copy_file(const config::input_file& from, const fs::path& to,
 }
 
 /// Keeps the description of the network in the run directory: the run goes on
-/// from there, whatever becomes of the file that it was given.
+/// from there, whatever becomes of the given file.
 void keep_network(const origin& from, const config::input_file& given,
                   parameter_server_parts& parts) {
   auto& network = parts.settings.training.network;
@@ -139,9 +140,9 @@ bool is_of_this_life(const config::change& change,
   return change.life == parts.life().value;
 }
 
-/// The run is what its newest checkpoint says. So that one gets the settings
-/// which the user has changed, before anybody is told that they are: the next
-/// life may begin from it, too.
+/// The newest checkpoint says what the run is. So the settings which the user
+/// has changed are written to it, before anybody is told of the changes: the
+/// next life may begin from this checkpoint.
 void keep_changes(const origin& from, const parameter_server_parts& parts) {
   const auto& newest = *from.checkpoint;
   auto is_own = newest.path.parent_path() == from.checkpoints();
@@ -205,7 +206,7 @@ void load_first_weights(parameter_server_parts& parts,
     parts.description.init = parts.from.first->from;
     for (const auto& line : parts.from.first->lines)
       say("init         " + line);
-    // The network that drew them was as large as they are.
+    // The network that drew these weights took as much memory as they do.
     models::give_back_kept_tensor_memory();
   }
 }
@@ -242,7 +243,7 @@ void begin_life(origin& from, parameter_server_parts& parts,
   }
   if (parts.settings.checkpoint.keep_best != config::best_rule::nothing)
     parts.from.best = models::open_best(folder, from.run_id, say);
-  // A checkpoint is useless in a folder that was removed.
+  // After a loss of power a checkpoint is useless if its folder is not there.
   models::sync_names(folder);
   if (network)
     keep_network(from, *network, parts);

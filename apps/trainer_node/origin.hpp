@@ -32,8 +32,8 @@ struct origin {
   life_number life{1};
   models::life_claim_ptr claim = nullptr;  ///< Once the life has begun.
   uint32_t rules = policies::newest_rules; ///< Of decision, in this life.
-  /// What a replay knows of settings that were changed; nothing: a checkpoint
-  /// and the settings of this start say it.
+  /// The changed settings, as a replay knows them; nothing: they follow from
+  /// the checkpoint and the settings of this start.
   std::optional<std::vector<config::change>> changes = {};
 
   std::filesystem::path checkpoints() const {
@@ -82,8 +82,9 @@ parameter_server_parts make_server_parts(const config::resolved& config,
                                          const origin& from);
 
 /// Reads the file of the first weights, if the run begins with one; a run that
-/// goes on keeps what is known of its own. Throws `run_error`; `usage_error` if
-/// a run that goes on began with another file than it is given.
+/// goes on keeps what is known of its own. Throws `run_error`; throws
+/// `usage_error` if a run that goes on is given another file than it began
+/// with.
 void load_first_weights(parameter_server_parts& parts,
                         const config::resolved& config, const origin& from,
                         const speech& say);

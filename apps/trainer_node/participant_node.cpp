@@ -78,7 +78,8 @@ public:
   participant operator()(const proto::Welcome& welcome,
                          const session_client_actor& session,
                          const payload& frozen) const {
-    // The process has the leases and the memory of the run before.
+    // The process that computes has the leases and the memory of the run
+    // before.
     if (process_.line && begun_->exchange(true))
       throw run_error("another run has begun at the parameter server: start "
                       "the process that computes for this node again");
@@ -197,7 +198,8 @@ node start_participant(caf::actor_system& system,
                        ? parts.memory
                        : std::make_shared<transport::shared_memory>();
     process.memory->keep_foreign_files();
-    // Of those that can change, a process was told no other.
+    // The process that computes was told the batch size; other settings that
+    // can change do not concern it.
     parts.goes_on = [](const std::string& key) {
       return key != "training.batch-size";
     };

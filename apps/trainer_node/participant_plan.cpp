@@ -22,7 +22,8 @@ participant_plan plan_participant(const config::settings& settings,
     out.takes_last = true;
   }
   out.awaits_score = remote::registered_training() != nullptr || cluster.join;
-  // The worker of a node with a shard ends with that.
+  // A worker whose node has a shard ends with that shard, so it need not
+  // follow.
   out.follows = settings.what == config::role::evaluator || cluster.join;
   if (out.follows)
     out.meeting_file = config::find_meeting_file(cluster);

@@ -18,7 +18,7 @@ struct participant_plan {
   config::overlap_rule overlap{}; ///< Of tensors.
   std::optional<uint32_t> leases; ///< To have ahead, if not as usual.
   bool takes_last = false;        ///< Wants the weights that the run ends with.
-  bool awaits_score = false;      ///< The run ends when these are scored.
+  bool awaits_score = false;      ///< The run ends with its last score.
   bool follows = false;     ///< Looks for its lead at the other nodes, too.
   bool begins_anew = false; ///< Together with all nodes of the run.
   /// Where a lead says that it is; only for a node that follows.

@@ -14,7 +14,8 @@ namespace troupe {
 
 namespace {
 
-/// Only the first one's gradients leave the process.
+/// Spawns a worker's replicas. Only the first one's gradients leave the
+/// process.
 compute_actor make_replicas(caf::actor_system& system,
                             const computing_parts& computing) {
   auto other = computing;

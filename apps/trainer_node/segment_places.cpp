@@ -12,8 +12,9 @@ namespace troupe::app {
 
 namespace {
 
-/// A training loop of the program's own needs the network in one place and its
-/// samples in one piece; and it takes time of the real clock.
+/// Refuses settings that do not suit a training loop of the program's own: it
+/// needs the network in one place, its samples in one piece, and the real
+/// clock.
 void require_loop_fits(const config::settings& settings) {
   if (!remote::registered_training())
     return;
@@ -114,7 +115,7 @@ bool owns(const module_owner& owner, const models::placed_segment& segment) {
   return owner.rank ? segment.server == owner.rank : segment.server.has_value();
 }
 
-/// The shard of a server that has all of them.
+/// The owner of remote modules in a server that has all shards.
 module_owner whole_server(const computing_parts& computing,
                           const lead_actor& server,
                           const module_roster_ptr& roster) {
@@ -137,7 +138,7 @@ module_host_actor make_remote_module(caf::actor_system& system,
                                ? stages({segment.parts, owner.range})
                                : stage_actor{});
   parts.range = owner.range;
-  // The worker's own elements are the last, so that the lead has them.
+  // The worker's own elements are the last ones, which the lead has.
   parts.own = owner.range.end() == plan.own().end() ? plan.own().count : 0;
   parts.dtype = computing.settings.training.dtype;
   parts.most_samples = computing.settings.training.batch_size;

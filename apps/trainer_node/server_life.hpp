@@ -39,7 +39,7 @@ public:
   server_actors(caf::actor_system& system, const life_options& options,
                 parameter_server_parts parts, const origin& from);
 
-  /// One more that dies with them.
+  /// Adds an actor that dies with the others.
   template <class Handle>
   void guard(const std::string& name, const Handle& who) {
     actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(who));

@@ -51,7 +51,7 @@ spawn_registrar(caf::actor_system& system, const server_plan& plan,
                           this_life() ? time_to_come(settings) : 0});
 }
 
-/// What nodes are told that come to the server.
+/// What the server tells the nodes that come to it.
 admission_parts make_admission_parts(caf::actor_system& system,
                                      const server_plan& plan,
                                      const server_life& life,

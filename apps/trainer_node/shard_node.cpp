@@ -83,7 +83,7 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
     admission.modules = module_maker(
       system, computing,
       {parameter_server_actor{shard}, cluster.rank, range, modules});
-    // Workers have all of their own at the lead.
+    // The lead has all elements that are a worker's own.
     admission.weights.count = 0;
     admission.parameters = 0;
     admission.activations = {type, computing.plan->most_activations};

@@ -61,7 +61,7 @@ data::dataset_survey survey(const config::settings& all) {
   return out;
 }
 
-/// For data that does not tell beforehand.
+/// The number of classes for data that does not tell it beforehand.
 int64_t usual_classes(const std::string& network) {
   return config::is_file(network) ? 0 : models::network_named(network).classes;
 }

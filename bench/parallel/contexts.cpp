@@ -1,4 +1,5 @@
-// What contexts that a trainer opens and abandons leave behind.
+// Measures the memory that remains of contexts which a trainer opens and
+// abandons.
 
 #include "actors/runtime/inline_execution.hpp"
 #include "actors/runtime/spawning.hpp"

@@ -16,14 +16,14 @@ using words = std::vector<std::string>;
 
 constexpr const char* with_mimalloc = "troupe_bench_loop";
 
-/// Of the tutorial of PyTorch's RPC parameter server.
+/// The network and data of the tutorial on PyTorch's RPC parameter server.
 workload mnist_run(const words& flags) {
   workload out{"mnist_net", "mnist_net", "digits", 64, 600, 64, 20, 7};
   out.flags = flags;
   return out;
 }
 
-/// Nearly nothing to compute, so that a step is its messages.
+/// A run with nearly nothing to compute, so that a step is its messages.
 workload tiny_run(const words& flags) {
   workload out{"lenet", "lenet", "digits", 1, 4000, 1, 40, 7};
   out.workers = 1;
@@ -31,7 +31,7 @@ workload tiny_run(const words& flags) {
   return out;
 }
 
-/// Stages of the same cost.
+/// A pipeline whose stages cost the same.
 workload pipeline_run(uint64_t workers, const words& flags) {
   workload out{"resnet18",
                "resnet18_cifar",
@@ -113,7 +113,7 @@ void measure_pipeline(const setting& how, report& out) {
             "micro-batches: ResNet-18 at 32x32, batch 64 (target: 0.9)");
   auto piped = pipeline_run(
     1, {"--mode", "pipeline", "--stages", "2", "--micro-batches", "8"});
-  // One thread for it, as for each stage and for each loop.
+  // The whole network gets one thread, as does each stage and each loop.
   auto whole = pipeline_run(
     1, {"--threads", "1", "--micro-batch-size", how.quick ? "2" : "8"});
   auto loops = pipeline_run(2, {});

@@ -19,8 +19,8 @@ figure beside_star(const std::string& name, double peers, double star) {
                  "a server and as many workers", star, better::higher);
 }
 
-/// Under `sync`.
-/// @param name Of the figure, behind "parallel/peers/".
+/// Compares them under `sync`.
+/// @param name The rest of the figure's name, behind "parallel/peers/".
 void compare_peers(const std::string& name, const workload& job,
                    const setting& how, report& out) {
   contenders ours{how, job};
@@ -47,7 +47,7 @@ void compare_peers(const std::string& name, const workload& job,
       rates[i + 2], better::higher));
 }
 
-/// A file with the network of `wide_run`, for a while.
+/// The file of the network of `wide_run`; removed by the destructor.
 class wide_file {
 public:
   wide_file() { write_wide_network(path()); }

@@ -29,7 +29,7 @@ double rate_of_peer(const std::string& mode, const words& before,
        {how.python.string(), std::string{"-W"}, std::string{"ignore"},
         std::string{TROUPE_BENCH_PEERS}, mode, job.name,
         std::to_string(ours.batch_size()),
-        // A quarter comes before those that are timed.
+        // Before the timed gradients come a quarter as many that are not timed.
         std::to_string(ours.gradients_of_each() * 4 / 5), out.string(),
         std::to_string(job.workers)})
     command.push_back(word);
@@ -64,7 +64,7 @@ std::string mimalloc_file() {
   return {};
 }
 
-/// What makes mimalloc take memory once and keep it.
+/// The beginning of a command whose mimalloc takes memory once and keeps it.
 words keeping_memory(const std::string& mimalloc) {
   return {"/usr/bin/env", "LD_PRELOAD=" + mimalloc,
           "MIMALLOC_RESERVE_OS_MEMORY=4294967296", "MIMALLOC_ALLOW_DECOMMIT=0"};
@@ -84,7 +84,7 @@ namespace {
 /// A way of PyTorch's to train.
 struct peer {
   const char* mode;   ///< For peers.py.
-  const char* policy; ///< Of Troupe, that does the same.
+  const char* policy; ///< The policy of Troupe that does the same.
   const char* shown;
 };
 

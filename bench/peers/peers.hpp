@@ -23,7 +23,8 @@ std::vector<peer_variant> peer_variants();
 /// Samples a second of the workers of a peer; throws `run_error` if it fails.
 /// @param mode For peers.py.
 /// @param before What the command begins with: its environment.
-/// @param ours What it is compared with: as many gradients of as many samples.
+/// @param ours The contenders beside it: it computes as many gradients of as
+/// many samples.
 double rate_of_peer(const std::string& mode,
                     const std::vector<std::string>& before, const setting& how,
                     const workload& job, const contenders& ours);
@@ -32,7 +33,8 @@ double rate_of_peer(const std::string& mode,
 /// says so if not.
 bool begin_with_python(const setting& how, report& out, const char* title);
 
-/// What a program of Python has written. Throws `run_error` if it has not.
+/// The number that a Python program has written. Throws `run_error` if there is
+/// none.
 double number_in(const std::filesystem::path& file);
 
 } // namespace troupe::bench

@@ -27,7 +27,7 @@ words with_package(const setting& how) {
           "TROUPE_TRAINER_NODE=" + how.trainer_node.string()};
 }
 
-/// What a run of loops.py finds.
+/// The figure that a run of loops.py finds.
 double loops(const setting& how, const words& arguments) {
   app::scratch_folder scratch;
   auto out = scratch.path() / "found";
@@ -58,8 +58,8 @@ double round_trip(size_t bytes, size_t count) {
          static_cast<double>(count);
 }
 
-/// Seconds for which a C++ worker waits after a gradient, in a run that is
-/// otherwise Python's.
+/// Seconds for which a C++ worker waits after a gradient, in a run like that
+/// of a Python worker.
 double wait_in_run(const setting& how, int64_t width, size_t count) {
   app::scratch_folder scratch;
   auto network = scratch.path() / "network.pt";
@@ -76,7 +76,7 @@ void compare_steps(const setting& how, report& out) {
   struct size {
     const char* name;
     size_t bytes;
-    int64_t width; // Of a network of about that size.
+    int64_t width; // Of a network with about so many bytes.
     size_t count;
   };
   for (const auto& what : {size{"4KB", 4096, 1, 2000},

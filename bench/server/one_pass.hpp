@@ -12,7 +12,7 @@ void one_pass_sgd(float* weights, float* momentum_buffer,
                   const float* const* gradients, size_t n, size_t count,
                   float lr, float momentum);
 
-/// Is every number finite? Reads all of them.
+/// Whether every number is finite. Reads all of them.
 bool one_pass_finite(const float* x, size_t count);
 
 } // namespace troupe::bench

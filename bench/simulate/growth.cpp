@@ -17,7 +17,7 @@ namespace {
 constexpr double most_seconds = 10;
 constexpr double most_mib = 2048;
 
-/// Smaller clusters take less than a process needs to begin.
+/// In smaller clusters a run takes less than the start of its process.
 constexpr uint32_t least_for_growth = 100;
 
 struct cluster_size {
@@ -29,7 +29,7 @@ std::string text_of(const cluster_size& x) {
   return std::to_string(x.workers) + "x" + std::to_string(x.steps);
 }
 
-/// A step is an update: of all workers' gradients, or of one.
+/// The updates of a run: each is a step of all workers, or of one gradient.
 uint64_t updates_of(const std::string& policy, const cluster_size& x) {
   auto one_by_one = policy == "ssp" || policy == "async";
   return one_by_one ? uint64_t{x.workers} * x.steps : x.steps;
@@ -83,8 +83,8 @@ private:
   std::map<std::pair<std::string, uint32_t>, std::vector<cost>> found_;
 };
 
-/// us of one core for a gradient of a worker, without what every process needs
-/// to begin.
+/// Microseconds of one core for a gradient of a worker, without the start of
+/// the process.
 double per_gradient(const cost& whole, const cost& beginning,
                     const cluster_size& x) {
   return (whole.time.cpu_seconds - beginning.time.cpu_seconds) * 1e6 /

@@ -76,8 +76,8 @@ double run_in_virtual_time(const shape& extent) {
   return mean_loss(scratch.path());
 }
 
-/// Images of one channel have the same memory layout either way. Told that they
-/// are channels-last, LibTorch uses the faster kernels, as Troupe does.
+/// Declares images of one channel to be channels-last, which have the same
+/// memory layout. LibTorch then uses the faster kernels, as in Troupe.
 at::Tensor channels_last(const at::Tensor& inputs) {
   auto height = inputs.size(2);
   auto width = inputs.size(3);
@@ -134,8 +134,9 @@ struct scene {
                                .momentum(settings.training.momentum)};
   }
 
-  /// Leaves the gradient of a batch, times its share of an update of so many
-  /// samples. Returns the loss, weighted likewise.
+  /// Adds the gradient of a batch, times the batch's share of the `samples` of
+  /// an update, to the network's gradients. Returns the loss times the same
+  /// share.
   double compute(models::network& net, const lease& part, double samples) {
     auto batch =
       train->gather(order.lease_indices(part.epoch, part.first, part.count),
@@ -160,8 +161,9 @@ double samples_of(const std::vector<lease>& parts) {
   return out;
 }
 
-/// What one would write with LibTorch alone: gradients of an update are summed
-/// where they arise, nobody is stale. Returns the mean loss of all updates.
+/// The training as one would write it with LibTorch alone: the gradients of an
+/// update are summed where they arise, and none is stale. Returns the mean loss
+/// of all updates.
 double run_bare(const shape& extent) {
   at::set_num_threads(1);
   scene on{extent};
@@ -179,9 +181,10 @@ double run_bare(const shape& extent) {
   return sum_of_losses / static_cast<double>(extent.updates);
 }
 
-/// The same for workers that have a model each, as workers do, and compute in
-/// turn: gradients lie in memory of their own until they are used, and so does
-/// what each knows of the weights. A gradient is applied to the weights alone.
+/// The same for workers that have a model each and compute in turn, as Troupe's
+/// do. Each gradient lies in memory of its own until it is used, and so do each
+/// worker's copies of the weights. A gradient is applied only to the weights
+/// themselves.
 double run_bare_cluster(const shape& extent) {
   at::set_num_threads(1);
   scene on{extent};

@@ -32,7 +32,7 @@ private:
   data::philox_stream bits_{1, data::random_purpose::compute_time, 0};
 };
 
-/// The workers that compute; whose gradient comes next is chance.
+/// The workers that compute; chance decides whose gradient comes next.
 class crowd {
 public:
   void add(worker_id who) { workers_.push_back(who); }
@@ -66,7 +66,7 @@ public:
     note_decision(policy_->on_join(ranks_below(workers)));
   }
 
-  /// Returns how many events it was.
+  /// Plays at least so many events; returns how many.
   uint64_t play(uint64_t at_least) {
     uint64_t done = 0;
     while (done < at_least)

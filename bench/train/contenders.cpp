@@ -41,7 +41,8 @@ double rate_of(const std::filesystem::path& train_dir, uint64_t updates) {
   return samples / (end - begin);
 }
 
-/// Of the gradients in an event log but the first fifth, in seconds.
+/// The median wait for weights, in seconds, of the gradients in an event log
+/// but the first fifth.
 double median_wait(const std::filesystem::path& event_log) {
   recording::event_log_reader in{event_log};
   std::vector<double> all;
@@ -186,7 +187,7 @@ contenders::of_loops contenders::one_loop_process(const char* program,
   return read(out);
 }
 
-/// A server and its workers in processes; what the server cost.
+/// Runs a server and its workers in processes; returns what the server cost.
 cost contenders::serve(const std::string& policy,
                        const std::filesystem::path& train_dir,
                        const words& more) const {

@@ -63,11 +63,11 @@ public:
   /// weights after a gradient, the first fifth left out.
   double wait_for_weights(const std::string& policy) const;
 
-  /// Each process a worker and a shard.
+  /// Each process is a worker and a shard.
   double as_peers(const std::string& policy) const;
 
-  /// Page faults of a gradient, the start of the process left out: by two runs
-  /// of different length.
+  /// Page faults of a gradient. Two runs of different lengths are compared,
+  /// which leaves the start of the process out.
   double faults_in_one_process(const std::string& policy) const;
 
   /// MiB that the parameter server had resident at most.

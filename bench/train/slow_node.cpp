@@ -20,8 +20,8 @@ namespace {
 
 using words = std::vector<std::string>;
 
-// The kernel gives a thread 1.25 times the time of one that is a step nicer, so
-// these two get three quarters and one quarter.
+// With the kernel, a thread gets 1.25 times the time of one that is a step
+// nicer. So five steps give these two three quarters and one quarter.
 constexpr int niceness_of_busy = 5;
 constexpr int niceness_of_computing = 10;
 
@@ -75,8 +75,8 @@ words slow_node::on_core(bool slow, const words& command) const {
   return out;
 }
 
-// A thread that has computed for half a second is the one: no other does more
-// than wait.
+// The computing thread is the one that has computed for half a second: all
+// others only wait.
 void slow_node::slow_down(pid_t process) {
   constexpr double enough = 0.5;
   auto folder = std::filesystem::path{"/proc"} / std::to_string(process);

@@ -66,8 +66,9 @@ void measure_training(const workload& job, const setting& how, report& out) {
                     all.faults_of_loops(with_glibc, "plain"), better::lower));
 }
 
-/// Of a server with SGD and momentum, whose workers read a version each and
-/// have one gradient waiting each. What any server needs is in that of LeNet.
+/// Measures the memory of a server with SGD and momentum whose workers read a
+/// version each and have one gradient waiting each. The memory that any server
+/// needs is measured with LeNet, and left out.
 void measure_memory(const setting& how, report& out) {
   constexpr double versions = 2;
   constexpr double slots = 1;

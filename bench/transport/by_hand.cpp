@@ -119,14 +119,14 @@ private:
   void* data_;
 };
 
-/// w += g, compiled with all that the machine at hand has.
+/// w += g, compiled for all instructions of the machine at hand.
 void add_in_place(float* __restrict weights, const float* __restrict gradient,
                   size_t count) {
   for (size_t i = 0; i < count; ++i)
     weights[i] += gradient[i];
 }
 
-/// The same into other memory.
+/// The same, with the sum in other memory.
 void add(float* __restrict to, const float* __restrict weights,
          const float* __restrict gradient, size_t count) {
   for (size_t i = 0; i < count; ++i)
@@ -147,7 +147,7 @@ class ring final : public exchange {
 public:
   ring(size_t bytes, size_t workers, addition how) : bytes_(bytes) {
     ::sem_init(&asked_, 1, 0);
-    // Each worker may read one, and one is made.
+    // Each worker may read a version while one more is made.
     auto versions = how == addition::in_place ? 1 : workers + 1;
     for (size_t i = 0; i < versions; ++i)
       weights_.push_back(std::make_unique<region>(bytes));

@@ -24,7 +24,7 @@ std::vector<float> random_gradient() {
   return out;
 }
 
-/// A codec with all the memory that a worker and its server have for it.
+/// A codec with all the memory that a worker and its server need for it.
 struct packer {
   explicit packer(const char* how)
     : name(how), codec(config::parse_compression(how), count, 0),

@@ -99,8 +99,8 @@ private:
 using driver_actor =
   caf::typed_actor<caf::result<uint64_t>(join_atom, uint64_t)>;
 
-/// A worker that computes nothing: pushes the same gradient so many times, and
-/// says how often it has in all.
+/// A worker that computes nothing: it pushes the same gradient so many times,
+/// and returns the number of all its pushes so far.
 class driver_state {
 public:
   using pointer = driver_actor::stateful_pointer<driver_state>;
@@ -133,7 +133,7 @@ private:
     self_->request(link_, caf::infinite, push_atom_v, header, gradient_)
       .then(
         [this](const release_header&, const payload& weights) {
-          weights_ = weights; // Let go with the next push, as by a worker.
+          weights_ = weights; // Released by the next push, as by a worker.
           push();
         },
         [this](const caf::error& why) { done_.deliver(why); });

@@ -62,7 +62,7 @@ public:
     way_ = path_on(line.worker, workers);
     link_ = keep(spawn<framed_link_actor, framed_link_state>(
       system_, placement::scheduled, gateway, make_path_channel(way_), shape));
-    exchange({}); // Now it has weights.
+    exchange({}); // It gets its first weights.
   }
 
   ~pair_on_a_line() {
@@ -154,7 +154,7 @@ void measure_line(const setting& how, report& out, const task& job) {
   pair_on_a_line ours{job, overlap_rule::automatic};
   pair_on_a_line whole{job, overlap_rule::off};
   uint64_t steps = how.quick ? 1 : 8;
-  ours.run(how.quick ? 1 : 3); // It learns what the line is like.
+  ours.run(how.quick ? 1 : 3); // It learns how fast the line is.
   whole.run(1);
   auto name = "transport/overlap/" + job.network + "/" + job.line + "/step";
   auto found = alternate(how.quick ? 1 : 5,

@@ -34,7 +34,8 @@ public:
             shared_ring(model.bytes, workers));
   }
 
-  /// What keeping versions costs anybody.
+  /// Compares with a ring that keeps versions, too, which costs time by hand as
+  /// well.
   void versions(const size& model, size_t workers) {
     measure("shm", model, workers, service::add, "the ring, to another version",
             shared_ring(model.bytes, workers, addition::to_a_version),
@@ -52,7 +53,7 @@ private:
                std::unique_ptr<exchange> by_hand, const char* suffix = "") {
     auto ours = linked(path, model.bytes, workers, serves);
     auto each = how_.quick ? 2 : model.round_trips / workers;
-    ours->run(1 + each / 10); // Memory is taken, peers know their regions.
+    ours->run(1 + each / 10); // Takes memory; peers get to know their regions.
     by_hand->run(1 + each / 10);
     auto name =
       "transport/" + path + "/" + model.name + "/" + std::to_string(workers) +

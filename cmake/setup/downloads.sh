@@ -65,7 +65,7 @@ fetch_from_debian() { # FOLDER FILE SHA256 SUITE:PACKAGE
   private_apt "$1" deb "${4%%:*}" download "${4#*:}"
 }
 
-# The file may have another name there.
+# The source package's file may have another name: its hash tells which it is.
 fetch_from_debian-source() { # FOLDER FILE SHA256 SUITE:PACKAGE
   local found
   private_apt "$1" deb-src "${4%%:*}" source --download-only --tar-only "${4#*:}"
@@ -92,8 +92,8 @@ python_with_pip() {
   done
 }
 
-# The mirror of this machine's own sources, whichever of apt's two formats
-# they are written in: of the entry for a main suite (not one for security).
+# The mirror in this machine's own sources: of the entry for a main suite, not
+# of one for security. Reads both of apt's formats.
 debian_mirror() {
   local files=(/etc/apt/sources.list /etc/apt/sources.list.d/*.list
     /etc/apt/sources.list.d/*.sources)

@@ -1,7 +1,7 @@
-# Packages of the system, for the dev script: what the build needs of them, what
-# they are called on the distributions that we know, and how they are installed.
-# Debian 12 is what CI runs on; the others are written down from their package
-# lists and untried.
+# Packages of the system, for the dev script: what the build needs of them,
+# their names on the distributions that we know, and how they are installed. CI
+# runs on Debian 12; the names on the others come from their package lists, and
+# nobody has tried them.
 
 # Sets system (the name to show), family (apt, dnf or none) and tried.
 read_system() {
@@ -50,7 +50,8 @@ package_of() { # pip | clang | clang-format | clang-tidy
   esac
 }
 
-# What is too old there, for a line to the user; nothing where all will do.
+# What the system has in too old a release, for a line to the user; nothing if
+# all will do.
 too_old_on_system() {
   case $system in
     "Ubuntu 22.04") echo "CMake (3.25), protobuf (3.21), curl (7.85) and nlohmann-json (3.11)" ;;

@@ -60,8 +60,9 @@ unpack_parity() { # WORK FOLDER
   forget_wheel "$(fetch "$work" TORCH)"
 }
 
-# Of NVIDIA's libraries that torch names and that are not here. They have the
-# names that torch looks for, each a function that ends the process.
+# Makes those of NVIDIA's libraries that torch names and that are not here. They
+# define the names that torch looks for, each as a function that ends the
+# process.
 put_empty_libraries() { # FOLDER
   local folder=$1 scratch name
   scratch=$(mktemp -d)

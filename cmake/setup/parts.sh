@@ -6,9 +6,9 @@ jobs() {
   bash cmake/setup/jobs.sh
 }
 
-# Runs FUNCTION, its output going to a log. FUNCTION fills "$1"; only when it
-# has succeeded does the result appear as FOLDER, stamped: FOLDER is whole or
-# absent.
+# Runs FUNCTION, which fills "$1"; its output goes to a log. Only when it has
+# succeeded does the result appear as FOLDER, with a stamp: so FOLDER is
+# complete or absent.
 step() { # FOLDER WHAT FUNCTION [ARGUMENT...]
   local folder=$cache/$1 what=$2 log=$cache/logs/$1.log status
   local work=$cache/tmp/$1
@@ -55,7 +55,7 @@ build_caf() { # WORK FOLDER [CXXFLAGS]
   rm -rf "$work"/{source,build,stage}
 }
 
-# A Debian package, which is an archive of archives: without Debian's tools, too.
+# Unpacks a Debian package, an archive of archives, also without Debian's tools.
 unpack_catch2() { # WORK FOLDER
   local package
   package=$(fetch "$1" CATCH2)
@@ -81,7 +81,7 @@ unpack_torch() { # WORK FOLDER
   done
 }
 
-# 530 MB, which are of no more use.
+# Removes the wheel: 530 MB that nobody needs any more.
 forget_wheel() { # WHEEL
   rm -f "$cache/downloads/${1##*/}"
 }
@@ -171,7 +171,8 @@ warn_of_system() {
   fi
 }
 
-# The first folder above FOLDER, or itself, that others may not enter; else nothing.
+# The first folder, from FOLDER upwards, that others may not enter; nothing if
+# there is none.
 closed_to_others() { # FOLDER
   local folder
   folder=$(readlink -m "$1")
@@ -184,8 +185,8 @@ closed_to_others() { # FOLDER
   done
 }
 
-# Programs load LibTorch from the cache folder: where others can reach the build but
-# not the cache, such as that of root, it has to be said.
+# Programs load LibTorch from the cache folder. So the user has to know when
+# others can reach the build but not the cache, such as that of root.
 warn_of_closed_cache() { # BUILD
   local closed
   closed=$(closed_to_others "$cache")

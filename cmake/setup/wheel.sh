@@ -6,7 +6,8 @@ wheel_packages() {
   printf '%s\n' patchelf $(package_of pip)
 }
 
-# What need not be in the wheel: by PEP 600 every system has it, or torch brings it.
+# Whether a library need not be in the wheel: by PEP 600 every system has it, or
+# torch brings it.
 is_elsewhere() { # LIBRARY
   case ${1##*/} in
     libtorch* | libc10* | libgomp* | libcuda* | libcupti*) ;;
@@ -24,7 +25,7 @@ libraries_of_wheel() { # PROGRAM
   done
 }
 
-# What the authors of these libraries want to be said, by package.
+# Puts in the notices that the authors of these libraries require, by package.
 put_notices() { # FOLDER LIBRARY...
   local folder=$1 path package caf
   shift
@@ -34,7 +35,7 @@ put_notices() { # FOLDER LIBRARY...
     package=$(dpkg-query -S "*/${path##*/}" | sed 's/[:,].*//;q')
     cp "/usr/share/doc/$package/copyright" "$folder/$package.txt"
   done
-  # These are inside the program.
+  # These libraries are inside the program.
   cp /usr/share/doc/nlohmann-json3-dev/copyright "$folder/nlohmann-json.txt"
   caf=$(fetch "$cache/tmp" CAF)
   tar -xf "$caf" -O --wildcards --no-wildcards-match-slash '*/LICENSE' >"$folder/caf.txt"

@@ -45,7 +45,7 @@ TEST_CASE("a run differs from itself in nothing, whatever its life",
           "[description]") {
   auto later = described();
   later.life = 4;
-  later.run_id = "s"; // Whoever cares asks for it.
+  later.run_id = "s"; // A caller to whom it matters asks for it.
   CHECK(differences(described(), later, relation::resume).empty());
   CHECK(differences(described(), later, relation::join).empty());
 }

@@ -21,11 +21,11 @@ training_settings in(const std::string& folder) {
   return result;
 }
 
-/// With what a run begins its config.ini.
+/// The first line of a run's config.ini.
 constexpr auto of_a_run =
   "# The settings of this run, resolved by trainer_node 0.1.0.\n";
 
-/// A run as it lies about, with a note that is not ours.
+/// Writes a run's files as they are found, beside a note that is not ours.
 void write_run(const scratch& folder) {
   for (auto name :
        {"r/config.ini", "r/metrics.jsonl", "r/summary.json", "r/config.ini.tmp",
@@ -43,7 +43,7 @@ void write_run(const scratch& folder) {
   folder.write("r/summary.json", "{\n  \"status\": \"completed\"\n}\n");
 }
 
-/// What a start leaves that failed before the first update.
+/// Writes the files of a start that failed before the first update.
 void write_first_try(const scratch& folder) {
   folder.write("r/config.ini",
                std::string{of_a_run} +

@@ -82,7 +82,7 @@ TEST_CASE("interlaced images are as others", "[images]") {
 }
 
 TEST_CASE("16 bits become 8 as PIL makes them", "[images]") {
-  // Of colours the upper byte; gray is clipped.
+  // Of 16-bit colours the upper byte is taken; gray is clipped.
   bytes deep;
   bytes upper;
   for (auto x : slopes(5, 6, 3)) {

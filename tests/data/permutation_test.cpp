@@ -110,7 +110,7 @@ TEST_CASE("shares are those of DistributedSampler") {
     {10, 3, {{0, 3, 6, 9}, {1, 4, 7, 0}, {2, 5, 8, 1}}},
     {10, 4, {{0, 4, 8}, {1, 5, 9}, {2, 6, 0}, {3, 7, 1}}},
     {10, 7, {{0, 7}, {1, 8}, {2, 9}, {3, 0}, {4, 1}, {5, 2}, {6, 3}}},
-    // More ranks than twice the samples: the order comes round more often.
+    // With more than twice as many ranks as samples the order is repeated.
     {3, 8, {{0}, {1}, {2}, {0}, {1}, {2}, {0}, {1}}},
   };
   for (const auto& [n, ranks, positions] : all)

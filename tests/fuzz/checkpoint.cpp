@@ -82,7 +82,8 @@ void write(const fs::path& folder, files all, bool right) {
   testing::spill(folder / "optimizer.safetensors", all.optimizer);
 }
 
-/// A server whose settings are those of the checkpoint, as far as it tells.
+/// The parts of a server with the settings of the checkpoint, as far as it has
+/// them.
 parameter_server_parts
 parts_of(const std::shared_ptr<const models::loaded_checkpoint>& from,
          uint8_t options) {
@@ -104,7 +105,8 @@ parts_of(const std::shared_ptr<const models::loaded_checkpoint>& from,
   return out;
 }
 
-/// Leases are good ones, and what is out when it is saved comes back.
+/// Checks that leases are good, and that those which are out when the ledger is
+/// saved come back.
 void deal_out(const parameter_server_parts& parts) {
   auto ledger = make_ledger(parts);
   proto::DataLedger before;
@@ -128,7 +130,7 @@ void deal_out(const parameter_server_parts& parts) {
   fill_ledger(parts, ledger, after);
 }
 
-/// As a start finds its settings in the run that it goes on with.
+/// Reads the settings as a start does that goes on with the run.
 void adopt(const proto::Manifest& from) {
   config::earlier_run run{"step-7", from.config_ini(), true};
   auto given = config::from_run(run, {}, config::role::simulate);

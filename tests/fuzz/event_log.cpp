@@ -61,7 +61,7 @@ bool read_all(const memory_file& file) {
   });
 }
 
-/// A replay that meets what the event log holds has nothing to complain of.
+/// Checks that a replay accepts the same events as the event log holds.
 void replay(const memory_file& file) {
   replay::recorded_run script{file.path()};
   while (script.next_time()) {
@@ -71,7 +71,7 @@ void replay(const memory_file& file) {
   }
 }
 
-/// One that meets each event late, and once.
+/// Replays the events so that each comes late, and once.
 void replay_late(const memory_file& file) {
   replay::recorded_run script{file.path()};
   script.allow_early_stop();

@@ -44,7 +44,7 @@ path_ptr open_path(uint8_t options, socket line, const path_terms& terms) {
                                 std::make_shared<shared_memory>(), false);
 }
 
-/// The other end says all that it has to say, and closes.
+/// Sends all bytes of the other end, and closes its connection.
 void speak(socket& line, bytes_view data, int passed) {
   iovec all[] = {{const_cast<uint8_t*>(data.data()), data.size()}};
   std::span<iovec> parts{all};
@@ -68,7 +68,7 @@ bool read_frames(path& way, const unpacker& unpack) {
     });
     look_at(next->tensor);
     look_at(unpack.unpack(next->tensor));
-    // Some are still in use when the next one comes.
+    // Some tensors are still in use when the next one comes.
     held.push_back(next->tensor);
     if (held.size() > 2)
       held.erase(held.begin());

@@ -29,7 +29,7 @@ config::pairs pairs_of(const Settings& from) {
   return out;
 }
 
-/// As a session client does with `cluster.compression`.
+/// Makes a codec as a session client does for `cluster.compression`.
 void make_codec(const config::settings& of, const proto::Welcome& welcome) {
   if (welcome.compressed_parameters() > welcome.parameters())
     return;
@@ -40,7 +40,7 @@ void make_codec(const config::settings& of, const proto::Welcome& welcome) {
   require(!codec || codec->numbers() == numbers, "all numbers are compressed");
 }
 
-/// A description comes through another welcome as it is.
+/// Checks that a description comes through another welcome unchanged.
 void pass_on(config::run_description description, const config::settings& of) {
   description.settings = config::shared_settings(of);
   proto::Welcome welcome;

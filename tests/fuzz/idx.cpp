@@ -20,7 +20,7 @@ bool in_memory(bytes_view data) {
   return images || labels;
 }
 
-/// The file may be gzip.
+/// Reads a file, which may be gzip.
 bool as_file(bytes_view data) {
   memory_file file{data};
   auto images = taken([&] { data::read_idx_images(file.path(), most_bytes); });

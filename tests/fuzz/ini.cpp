@@ -16,7 +16,7 @@ config::resolved read_ini(const memory_file& file) {
   return config::resolve(config::from_file(file.path()));
 }
 
-/// A run's config.ini makes the same run.
+/// Checks that a run's config.ini makes the same run again.
 void rewrite_settings(const config::settings& all) {
   memory_file file{config::to_ini(all)};
   auto again = read_ini(file).values;

@@ -11,7 +11,8 @@ namespace troupe::fuzz {
 
 namespace {
 
-/// What was read can be written, and is the same when it is read again.
+/// Checks that the tensors that were read can be written, and are the same when
+/// they are read again.
 void rewrite_tensors(const models::tensor_file& found) {
   memory_file file;
   models::output_file out{file.path()};
@@ -29,7 +30,8 @@ void rewrite_tensors(const models::tensor_file& found) {
   }
 }
 
-/// Any file may be given as the description of a network.
+/// Reads the file as the description of a network, since any file may be given
+/// as one.
 void read_description(const models::tensor_file& found) {
   auto constants =
     models::described_constants(found.tensors(), found.metadata());

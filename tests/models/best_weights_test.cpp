@@ -81,7 +81,7 @@ TEST_CASE("best weights that are of no use are set aside, with a line") {
   INFO(lines[0]);
   CHECK(lines[0].find(path.string()) == 0);
   CHECK(lines[0].find(why + "; it is now " + aside) != std::string::npos);
-  // The next one does not take its place.
+  // The next damaged file does not replace the first that was set aside.
   spill(path, content);
   CHECK_FALSE(open_best(run.path(), "r1"));
   CHECK(slurp(run / (aside + ".2")) == content);

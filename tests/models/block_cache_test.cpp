@@ -50,7 +50,7 @@ TEST_CASE("half more than the peak is held at most") {
   for (auto* x : taken)
     all.give(x);
   CHECK(all.usage().kept == 8 * mebibyte);
-  // None of these fits what is kept.
+  // No block that is kept has any of these sizes.
   taken.clear();
   for (size_t i = 0; i < 4; ++i) {
     taken.push_back(all.take_block(2 * mebibyte));

@@ -1,4 +1,4 @@
-// Running statistics and dropout: what forward has besides weights.
+// Running statistics and dropout: what forward needs besides weights.
 
 #include "models/engine/compute.hpp"
 #include "models/engine/statistics.hpp"

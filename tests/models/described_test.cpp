@@ -287,7 +287,7 @@ TEST_CASE("frozen tensors of other types are constants with their own") {
   CHECK(last.name == "other.mask");
   CHECK(last.same_as == "body.mask");
   CHECK(last.kind == tensor_kind::constant);
-  // A run that an earlier release has begun can go on.
+  // The run of an earlier release has the same digest, so it can go on.
   CHECK(digest_of_description(on.file) ==
         digest_of_description(written{usual(), about_usual}.file));
 }

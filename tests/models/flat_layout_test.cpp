@@ -22,7 +22,8 @@ flat_layout small_layout(config::scalar_type dtype = float32) {
   return flat_layout::from({{"a", {2, 3}}, {"b", {4}}, {"c", {}}}, dtype);
 }
 
-/// A layer under two names, and one whose weight is that of the other.
+/// A network with a layer under two names, and with two layers that share a
+/// weight.
 class tied_network : public torch::nn::Module {
 public:
   tied_network() : first(3, 3) {

@@ -84,8 +84,8 @@ TEST_CASE("a normalising layer is known by its class, whatever its shape",
           "[groups]") {
   mixed_net net;
   constexpr uint64_t whole = 8 * 12 * 12;
-  // Not the slopes of PReLU, though they have one dimension; of a class that
-  // nobody knows, what has one.
+  // The slopes of PReLU decay, though they have one dimension. Of a class that
+  // nobody knows, parameters of one dimension do not.
   CHECK((without_decay(flat_layout::from(net), decay_exclusion::norm) ==
          ranges{{0, 2 * whole}, {2 * whole + 5, 7}}));
 }

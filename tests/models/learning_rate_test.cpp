@@ -40,7 +40,7 @@ TEST_CASE("steps are at multiples of so many epochs", "[lr]") {
   CHECK(rate_at(s, 30) == Approx(0.01));
   CHECK(rate_at(s, 59.99) == Approx(0.01));
   CHECK(rate_at(s, 60) == Approx(0.001));
-  // A quotient that is a little less than 3.
+  // The quotient 0.3 / 0.1 is a little less than 3.
   auto often = with("step(every=0.1,factor=0.5)");
   CHECK(rate_at(often, 0.3) == Approx(0.0125));
   CHECK(rate_at(often, 0.29) == Approx(0.025));

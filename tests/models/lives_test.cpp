@@ -31,7 +31,7 @@ TEST_CASE("a process learns that another leads its run since") {
   auto first = models::note_life(run.path(), 1);
   first->require();
   CHECK(models::last_life(run.path()) == 1);
-  // Also one that begins the run anew, or at the same time.
+  // The other one may also begin the run anew, or begin at the same time.
   for (uint32_t life : {1, 2}) {
     auto second = models::note_life(run.path(), life);
     second->require();

@@ -78,7 +78,7 @@ TEST_CASE("a network is trained and scored with the loss of the settings",
     y = targets;
     return !std::exchange(given, true);
   });
-  // Of weights that were just drawn: all scores are much alike.
+  // The weights were just drawn, so all scores are much alike.
   CHECK(found.loss > 0.5);
   CHECK(found.loss < 1.5);
   auto gradient = at::zeros({count});

@@ -185,7 +185,7 @@ TEST_CASE("a step on many gradients is one on their mean", "[optimizer]") {
 }
 
 TEST_CASE("weights that leave the caches have the same bits", "[optimizer]") {
-  // What is not aligned is not streamed.
+  // Memory that is not aligned is written without streaming.
   constexpr int64_t n = 2'000'003;
   settings s;
   s.optimizer = GENERATE("sgd", "adam", "lamb", "adagrad");

@@ -91,7 +91,8 @@ TEST_CASE("forward goes as far as its weights have come") {
   auto whole = at.weights;
   auto bytes = at.engine.layout().bytes();
   auto start = 4 * at.engine.layout().parameter_count();
-  // They come in thousand steps into memory that has none of them yet.
+  // The weights come in a thousand steps, into memory that holds none of them
+  // yet.
   at.weights = at.flat().fill_(std::numeric_limits<float>::quiet_NaN());
   auto progress = std::make_shared<arrival>(bytes, start);
   std::thread sender{[&] {
@@ -121,7 +122,7 @@ TEST_CASE("forward begins before the last weights are there") {
   auto bytes = at.engine.layout().bytes();
   auto progress = std::make_shared<arrival>(bytes, bytes);
   const auto& slots = at.engine.layout().slots();
-  progress->reach(4 * slots[4].offset); // Both convolutions'.
+  progress->reach(4 * slots[4].offset); // Both convolutions have come.
   static std::atomic<int> pools;
   pools = 0;
   auto handle = at::addGlobalCallback(at::RecordFunctionCallback{

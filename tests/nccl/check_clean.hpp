@@ -1,5 +1,5 @@
 #pragma once
-// How every test over the fake NCCL ends.
+// The checks with which every test over the fake NCCL ends.
 
 #include "tests/nccl/fake_nccl.hpp"
 
@@ -7,7 +7,8 @@
 
 namespace fake {
 
-/// Nothing is left, all ended once, and no rule was broken.
+/// Checks that no object is left, that each communicator ended once, and that
+/// no rule was broken.
 inline void check_clean() {
   CHECK(violations() == std::vector<std::string>{});
   CHECK(alive() == census{});

@@ -25,7 +25,7 @@ void blame(const std::string& text) {
 
 template <class T>
 void sum(const std::vector<posted_ptr>& all, const posted& root) {
-  // Nobody promises an order.
+  // The order of a sum is not promised.
   std::vector<T> total(root.count);
   for (const auto& x : all) {
     const auto* numbers = static_cast<const T*>(x->from);
@@ -129,8 +129,8 @@ bool advance(work& head) {
   if (what.cancelled) {
     if (the().wrong.stuck.contains(what.rank) || !chance())
       return false;
-    // Until now the device may write there: who gave it back too early is
-    // found.
+    // Until now the device could write to this memory. So a caller that gave it
+    // back too early is found.
     for (const auto& x : what.parts)
       if (!x->done && x->to != nullptr)
         std::memset(x->to, 0xee, x->bytes());

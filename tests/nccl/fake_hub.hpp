@@ -139,14 +139,14 @@ hub& the();
 
 using lock = std::lock_guard<std::recursive_mutex>;
 
-/// Kept for each thread, as CUDA and NCCL do.
+/// The state of each thread, as CUDA and NCCL keep it.
 extern thread_local int current_device;
 extern thread_local int group_depth;
 
 /// Records a violated rule.
 void blame(const std::string& text);
 
-/// Each piece of work makes some progress, or none, at random.
+/// Lets each piece of work make some progress, or none, at random.
 void move_on();
 
 /// Whether it exists and the thread has its device selected.

@@ -141,7 +141,7 @@ struct cluster {
     return holds();
   }
 
-  /// Nothing of it touches memory any more.
+  /// Ends all transfers, so that none touches memory any more.
   void end() {
     for (auto& one : ranks)
       one->stop("the test is over", now());

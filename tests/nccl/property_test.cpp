@@ -16,7 +16,7 @@ namespace {
 
 using phase = communicator::phase;
 
-/// One thing that some ranks do together, and what must come of it.
+/// A transfer in which some ranks take part, and its expected result.
 struct act {
   std::vector<std::vector<float>> from; ///< By rank.
   std::vector<std::vector<float>> to;
@@ -113,7 +113,8 @@ struct history {
     return true;
   }
 
-  /// What is said to be done has the right bits. Returns how many are not done.
+  /// Checks that operations which are said to be done have the right bits.
+  /// Returns how many are not done.
   size_t check_results() {
     size_t failed = 0;
     for (int rank = 0; rank < size(); ++rank)

@@ -26,7 +26,7 @@ std::vector<T> only(const orders& all) {
   return result;
 }
 
-/// Up to the point where everybody is called.
+/// Plays a meeting up to the point where everybody is called.
 orders gather(rendezvous& x, const std::vector<attendee>& who, double now = 0) {
   auto asked = only<make_id>(x.assemble(who, now));
   REQUIRE(asked.size() == 1);
@@ -34,7 +34,7 @@ orders gather(rendezvous& x, const std::vector<attendee>& who, double now = 0) {
   return x.identified(x.number(), id, now);
 }
 
-/// All answer.
+/// Lets all members answer.
 orders open(rendezvous& x, double now = 0) {
   auto members = x.members();
   for (const auto& who : members) {
@@ -89,7 +89,7 @@ TEST_CASE("a change of members ends the epoch and begins the next") {
   open(x);
   auto old = x.number();
   auto out = x.assemble({worker(0), worker(1, 2)}, 5);
-  // The life that is gone is told nothing; that is the new one's rank.
+  // The life that is gone is told nothing: its rank belongs to the new life.
   auto told = only<dissolve>(out);
   REQUIRE(told.size() == 1);
   CHECK(told[0].to == worker(0));
@@ -134,7 +134,7 @@ TEST_CASE("who declines is left out for this life, and the others go on") {
   CHECK(only<leave_out>(out)[0].why == "no memory");
   CHECK(only<make_id>(out).size() == 1);
   CHECK(x.members() == std::vector{worker(0)});
-  // Still out when others come, in again with its next life.
+  // Worker 1 stays out when others come, and is in again with its next life.
   std::ignore = x.assemble({worker(0), worker(1), worker(2)}, 2);
   CHECK(x.members() == std::vector{worker(0), worker(2)});
   std::ignore = x.assemble({worker(0), worker(1, 2), worker(2)}, 2);
@@ -182,8 +182,8 @@ TEST_CASE("failures without anybody to blame switch it off for good") {
   CHECK(x.broken(x.number(), "remote error", 1).size() == 2);
   REQUIRE(x.next_due() == 2);
   std::ignore = x.due(2);
-  CHECK(x.broken(x.number(), "no id", 2).empty()); // Nobody was called.
-  REQUIRE(x.next_due() == 4);                      // Twice as long.
+  CHECK(x.broken(x.number(), "no id", 2).empty()); // So far nobody was called.
+  REQUIRE(x.next_due() == 4);                      // The wait doubles.
   std::ignore = x.due(4);
   auto out = x.broken(x.number(), "no id again", 4);
   REQUIRE(only<switch_off>(out).size() == 1);
@@ -265,7 +265,7 @@ struct ledger {
 
   void note(const end_root& x, const std::set<attendee>& present) {
     CHECK(roots.erase(x.number.value) == 1);
-    // Whoever of it is still there has been told.
+    // Every member of the epoch that is still there has been told.
     for (const auto& [number, who] : called)
       CHECK((number != x.number.value || !present.contains(who)));
   }
@@ -351,7 +351,7 @@ TEST_CASE("random histories keep the promises") {
     auto expected = x.members().empty() || book.off;
     CHECK((x.state() == rendezvous::phase::open || expected));
   }
-  // The histories were worth it.
+  // Otherwise the histories would prove little.
   CHECK(opened > 1000);
   CHECK(offs > 5);
   CHECK(offs < 200);

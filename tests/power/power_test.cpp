@@ -48,7 +48,8 @@ public:
 
   fs::path checkpoints() const { return run_ / "checkpoints"; }
 
-  /// As a server begins: goes on from what there is. Returns the step.
+  /// Begins as a server does, and goes on from the newest checkpoint. Returns
+  /// its step.
   uint64_t begin() {
     fs::create_directories(run_);
     remove_leftovers(checkpoints());
@@ -71,7 +72,7 @@ public:
     prune(checkpoints(), keep);
   }
 
-  /// As `--resume PATH`.
+  /// Goes back to a step, as `--resume PATH` does.
   void go_back(int number, uint64_t step) {
     mark("checkpoint begins", number);
     set_aside_newer(checkpoints(), step, {});
@@ -94,7 +95,7 @@ private:
   fs::path run_;
 };
 
-/// What a reader may find: one of these numbers, or (0) nothing.
+/// The numbers of which a reader must find one; 0: it finds nothing.
 struct expected {
   std::set<int> checkpoints{0};
   std::set<int> bests{0};
@@ -119,7 +120,8 @@ std::string in_words(const std::set<int>& numbers) {
   return out;
 }
 
-/// Empty when all is well. A reader sees it as it is; a server cleans up first.
+/// The fault that is found in the folder; empty if there is none. A reader
+/// takes the folder as it is; a server cleans up first.
 std::string complaint(const fs::path& run, const expected& wanted,
                       bool exchanges) {
   auto dir = run / "checkpoints";
@@ -156,7 +158,7 @@ std::string complaint(const fs::path& run, const expected& wanted,
   return "";
 }
 
-/// A trace, and what there was before it.
+/// A trace, and the folder as it was before.
 struct recording {
   explicit recording(const fs::path& folder)
     : root(folder / "root"), trace(folder / "trace"),
@@ -252,7 +254,7 @@ TEST_CASE("the recorder sees what it is there for") {
   CHECK(count(disk_call::rename) >= 10);
   CHECK(count(disk_call::unlink) >= 6);
   CHECK(count(disk_call::remove) >= 3);
-  // With nothing lost the image is the folder.
+  // If nothing is lost, the image equals the folder.
   disk_image disk{it.events};
   std::mt19937_64 random{1};
   auto copy = folder / "copy";

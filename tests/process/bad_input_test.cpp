@@ -39,7 +39,8 @@ flags split(const std::string& typed) {
   return result;
 }
 
-/// Ended with `status`, and stderr is one to three plain lines.
+/// Checks that a process ends with `status` and with one to three plain lines
+/// on stderr.
 void check_refusal(child& who, int status, const std::string& line) {
   auto found = who.wait();
   INFO(who.report());
@@ -410,7 +411,7 @@ TEST_CASE("damaged checkpoints only") {
 
 namespace {
 
-/// A run that meets a full disk: it says so, and what is there is whole.
+/// Checks that a run which meets a full disk says so and leaves no half file.
 void check_full(process_fixture& on, child& who, const std::string& reason) {
   check_refusal(who, 1, ".*" + reason + ".*");
   for (const auto& name : files_below(on.run())) {

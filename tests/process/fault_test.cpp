@@ -26,7 +26,7 @@ void kill_a_worker(const std::string& policy) {
     {"--policy", policy, "--workers", "3", "--epochs", "15"});
   auto workers = workers_of(on, 2);
   on.await(server, "two workers", is_joined(1, 1));
-  workers.push_back(on.worker()); // Surely rank 2.
+  workers.push_back(on.worker()); // It gets rank 2: the others have joined.
   auto begun = on.await(server, "gradients of worker 2", is_gradient_of(2));
   workers[2].kill();
   auto left = on.await(
@@ -71,7 +71,7 @@ TEST_CASE("backup: epochs end although a worker is always late") {
   auto workers = workers_of(on, 3);
   on.await(server, "training", is_kind("update"));
   auto stopped = true;
-  eventually("the end of the run", [&] { // A tenth of the time is left to it.
+  eventually("the end of the run", [&] { // It runs a tenth of the time.
     stopped = !stopped;
     workers[0].signal(stopped ? SIGSTOP : SIGCONT);
     std::this_thread::sleep_for(std::chrono::milliseconds(stopped ? 45 : 0));
@@ -118,7 +118,7 @@ TEST_CASE("a worker that stalls is dropped and comes back") {
 
 TEST_CASE("the last samples of a worker that stands still go to the others") {
   process_fixture on{recorded};
-  // Its silence is noticed later.
+  // The worker's silence is noticed too late to matter.
   const flags patient{"--liveness-timeout", "600"};
   auto server = on.listening_server(
     patient + flags{"--policy", "async", "--workers", "2", "--epochs", "5",

@@ -73,7 +73,8 @@ struct launched {
   }
 
   /// The process of this role that the launcher has started.
-  /// @param role And what follows it, as a pattern.
+  /// @param role The role and what follows it in the command line, as a
+  /// pattern.
   pid_t find(const std::string& role) {
     pid_t out = 0;
     std::regex wanted{"--role " + role};
@@ -165,7 +166,7 @@ TEST_CASE("nobody waits for a worker that finds no server any more") {
 }
 
 TEST_CASE("a command of the user's may work on when the run is over") {
-  // It says nothing of its node, as a Python program does not.
+  // The command prints no line of its node's, as a Python program prints none.
   launched it{{},
               {"/bin/sh", "-c",
                "\"$TROUPE_TRAINER_NODE\" --role worker > /dev/null; sleep 1; "
@@ -201,7 +202,7 @@ TEST_CASE(
   for (auto number : {SIGHUP, SIGCONT, SIGHUP})
     it.process.signal(number);
   CHECK(it.process.wait() == 75);
-  auto run = it.on.home() / "runs/lenet-1"; // It was told none.
+  auto run = it.on.home() / "runs/lenet-1"; // No train-dir was given.
   CHECK(committed_of(read_metrics(run)).resumes == 1);
 }
 

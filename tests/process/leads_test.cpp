@@ -1,6 +1,6 @@
-// Who leads a run when its lead is lost or stopped, and two processes that
-// would lead it: where a file system has no locks, or grants them to everybody,
-// keeps them for long, and where a lead was stopped.
+// Who leads a run when its lead is lost or stopped, and what keeps two
+// processes from leading it at the same time: on file systems without locks,
+// with locks that everybody gets, and with locks that outlive their holder.
 
 #include "tests/process/peers.hpp"
 
@@ -191,10 +191,10 @@ TEST_CASE("nodes that a dying lead has told different lists find together") {
   std::vector<child> all;
   all.push_back(
     run.next_life("0 3", "3 " + node[0] + " " + node[1] + " " + node[2]));
-  // Asks the lead, for a life of four.
+  // This node asks the lead, for a life of four.
   all.push_back(
     run.next_life("2 4", "4 " + node[0] + dead + node[1] + " " + node[2]));
-  // Asks a node that does not lead, for another life of three.
+  // This node asks one that does not lead, for another life of three.
   all.push_back(run.next_life("2 3", "3 " + node[1] + dead + node[2]));
   for (auto which : {1, 2})
     all[which].await("goes on +the run has other nodes by now, 3, led from");
@@ -210,7 +210,7 @@ TEST_CASE("a node that waits for a dead lead longer than others finds them") {
   auto both = first + " " + free_address();
   auto late = run.next_life("2 3", "3 127.0.0.1:1 " + both);
   late.await("waiting +for the lead shard at 127.0.0.1:1: ");
-  // It has the lock before the other one would begin its next life.
+  // This one has the lock before the other would begin its next life.
   auto lead = run.next_life("0 2", "2 " + both);
   late.await("waiting .* for the lock of the run, which process [0-9]+ on");
   late.await("goes on +the run has other nodes by now, 2, led from " + first);

@@ -17,7 +17,7 @@ TEST_CASE("forty workers share the files of a server that may open 64") {
     workers.push_back(on.worker({"--threads", "1"}));
   server.await("port +shut", std::chrono::seconds(300));
   auto begun = on.await(server, "training", is_kind("update"));
-  // Who is in makes place for who is not.
+  // Workers that are connected make room for those that are not.
   auto place = std::ranges::find_if(
     workers, [](const child& one) { return one.said("connected"); });
   REQUIRE(place != workers.end());

@@ -121,7 +121,7 @@ TEST_CASE("a shard whose disk is slow is not taken for dead") {
                                   flags{"--rank", "0", "--epochs", "2",
                                         "--workers", "1", "--checkpoint-freq",
                                         "20", "--liveness-timeout", "2"});
-  child_options slow; // It takes 3 s to open what it writes to.
+  child_options slow; // It takes 3 s to open each file that it drafts.
   slow.environment = {{"LD_PRELOAD", TROUPE_TROUBLED_FILES},
                       {"TROUBLE_SLOW", ".tmp-draft-"}};
   auto shard =
@@ -161,7 +161,8 @@ TEST_CASE("a node leads whose worker has no place yet") {
     on.start("joiner",
              peer_flags(on, {}) + recording(on) + flags{"--join"} + what, slow);
   joiner.await("as parameter server shard 1");
-  // In the life with this shard: all shards are ready.
+  // Worker 0 joins a second time in the life that has this shard, in which all
+  // shards are ready.
   lead.await("joined +worker 0[\\s\\S]*joined +worker 0");
   lead.kill();
   joiner.await("rank 0 at .* is lost .*; the nodes that are left, 1, go on");

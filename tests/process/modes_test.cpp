@@ -20,7 +20,7 @@ const flags short_run{"--network",    "mnist_net", "--workers",   "2",
                       "--batch-size", "16",        "--max-steps", "10",
                       "--threads",    "1"};
 
-/// Batch normalisation; the micro-batches are said apart.
+/// Batch normalisation; each test gives the micro-batches itself.
 const flags resnet{
   "--network",    "resnet20",
   "--dataset",    "synthetic(shape=3x16x16,classes=4,samples=200)",

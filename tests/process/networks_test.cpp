@@ -97,7 +97,8 @@ TEST_CASE(
     auto two = simulate(on, std::string{rule} + "-2", all);
     models.push_back(model_in(one, "step-00000006"));
     CHECK(models.back() == model_in(two, "step-00000006"));
-    // Forward in training looks at the batch alone.
+    // The rules change only the statistics: forward in training normalises with
+    // the batch alone.
     CHECK(read_summary(one)["weights_sha256"] ==
           read_summary(on.home() / "average-1")["weights_sha256"]);
   }

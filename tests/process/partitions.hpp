@@ -24,8 +24,8 @@
 
 namespace troupe::testing {
 
-/// A proxy that forwards connections while it is told to. Data that arrives in
-/// the meantime waits.
+/// A proxy that forwards connections as long as it is told to. Data that
+/// arrives at other times waits.
 class proxy {
 public:
   explicit proxy(uint16_t to)

@@ -199,7 +199,7 @@ TEST_CASE("a node that joins peers gets a shard") {
     auto kept = check_completed(on, 16);
     CHECK(kept.resumes == 1);
     CHECK(on.summary()["shards"] == (at_once ? 4 : 3));
-    if (at_once) // Nothing was lost: there was a checkpoint.
+    if (at_once) // A checkpoint was taken before, so nothing was lost.
       CHECK(kept.rolled_back == 0);
   }
 }

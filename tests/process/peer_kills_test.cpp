@@ -38,7 +38,7 @@ TEST_CASE("peers that are killed at random, and as many that join, leave each "
   const flags what{"--policy",
                    "async",
                    "--lr",
-                   "0.005", // Of a run that learns for long.
+                   "0.005", // A small rate: the run learns for long.
                    "--checkpoint-freq",
                    "20",
                    "--liveness-timeout",
@@ -65,7 +65,7 @@ TEST_CASE("peers that are killed at random, and as many that join, leave each "
     try {
       for (auto i = first; i < all.size(); ++i)
         all[i].await("as parameter server shard");
-      // So that not all that have weights are killed.
+      // Otherwise all nodes that have weights might be killed.
       on.await(all.back(), "an update of the next life", is_kind("update"),
                on.metrics().size());
     } catch (const std::exception& err) {
@@ -75,7 +75,7 @@ TEST_CASE("peers that are killed at random, and as many that join, leave each "
   }
   all.front().signal(SIGTERM);
   check_ends_of(all, 75);
-  // The rest is short.
+  // The run is ended with a few epochs more.
   auto epochs = committed_of(on.metrics()).samples / digits + 2;
   auto rest = what + flags{"--resume", "auto"};
   all.clear();

@@ -23,7 +23,7 @@ std::vector<std::string> trainer_node(const flags& more) {
 
 std::vector<json> read_metrics(const fs::path& run) {
   auto text = slurp(run / "metrics.jsonl");
-  text.resize(text.rfind('\n') + 1); // Nothing when there is no line end.
+  text.resize(text.rfind('\n') + 1); // Without a line end nothing is left.
   std::istringstream in{text};
   std::vector<json> result;
   for (std::string line; std::getline(in, line);)
@@ -308,7 +308,7 @@ size_t whole_checkpoints(const fs::path& run) {
 
 void check_replayed(process_fixture& on) {
   constexpr std::chrono::seconds whole_run{240};
-  constexpr size_t at_a_time = 2; // As there are cores.
+  constexpr size_t at_a_time = 2; // As many as the usual number of cores.
   std::deque<replayed_life> under_way;
   size_t compared = 0;
   auto finish_one = [&] {

@@ -28,7 +28,7 @@ struct nodes {
   child evaluator;
 };
 
-/// A run with a worker and an evaluator that is killed in its middle.
+/// A run with a worker and an evaluator, whose server is killed in its middle.
 nodes train_and_kill(
   process_fixture& on, const flags& server_flags, const flags& node_flags,
   const std::function<bool(const json&)>& when = is_step(3)) {
@@ -41,7 +41,7 @@ nodes train_and_kill(
 }
 
 /// Starts the server again. The worker is held back until the evaluator has
-/// come: the run would be over before.
+/// come: otherwise the run would be over first.
 child restart(process_fixture& on, nodes& with, const flags& server_flags) {
   with.worker.signal(SIGSTOP);
   auto server = on.listening_server(server_flags);
@@ -57,7 +57,7 @@ json summary_of(child& server, nodes& with, const std::filesystem::path& run) {
   return read_summary(run);
 }
 
-/// What nodes that were never part of another run make of it.
+/// The summary of a run of nodes that were never part of another run.
 json fresh(const flags& server_flags, const flags& node_flags) {
   process_fixture on;
   auto server = on.listening_server(short_run + server_flags);
@@ -67,7 +67,7 @@ json fresh(const flags& server_flags, const flags& node_flags) {
   return summary_of(server, all, on.run());
 }
 
-/// The same of nodes that took part in the other run before.
+/// The summary of the same run, of nodes that took part in another run before.
 json rejoined(const flags& before, const flags& after,
               const flags& node_flags) {
   process_fixture on;

@@ -32,7 +32,7 @@ std::string weights_in(const fs::path& run, const std::string& checkpoint) {
   return out;
 }
 
-/// What a summary says of the training, not of the machine.
+/// The part of a summary that depends on the training and not on the machine.
 json essence_of(const json& summary) {
   json out;
   for (const auto& name :
@@ -96,7 +96,7 @@ void train_and_replay(const flags& policy, const std::string& late) {
   auto event_log = on.run() / "tape-1.pb";
   check_replay(on, event_log, on.home() / "again", summary);
 
-  // The state at any step is what a replay that stops there leaves.
+  // A replay that stops at a step leaves the state of that step.
   auto part = replay(on, event_log, on.home() / "part", {"--max-steps", "25"});
   check_end(part, 0, whole_run);
   INFO(part.report());
@@ -179,7 +179,7 @@ TEST_CASE(
     check_end(worker, 0);
   auto summary = on.summary();
 
-  // The first life, to where it was killed.
+  // The first life, up to the kill.
   auto cut = replay(on, on.run() / "tape-1.pb", on.home() / "first");
   check_end(cut, 0, whole_run);
   INFO(cut.report());
@@ -279,7 +279,8 @@ TEST_CASE("an event log that was tampered with is noticed, and where") {
     auto changed = events;
     auto at = find_event(changed, is_gradient);
     changed.erase(changed.begin() + static_cast<ptrdiff_t>(at));
-    // The step is made by another gradient, or never.
+    // Another gradient makes the step, or none does: so no line can be
+    // expected.
     complaint_of(changed);
   }
   SECTION("the weights at the end") {

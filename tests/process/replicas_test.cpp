@@ -12,12 +12,12 @@ namespace {
 
 const flags two_replicas{"--replicas", "2"};
 
-/// Dropout.
+/// A network with dropout.
 const flags short_run{"--network",    "mnist_net", "--workers",   "2",
                       "--batch-size", "16",        "--max-steps", "10",
                       "--threads",    "1",         "--policy",    "sync"};
 
-/// Batch normalisation.
+/// A network with batch normalisation.
 const flags resnet{
   "--network",    "resnet20",
   "--dataset",    "synthetic(shape=3x16x16,classes=4,samples=200)",
@@ -37,7 +37,7 @@ json summary_of(const flags& options) {
 } // namespace
 
 TEST_CASE("replicas of a worker train as one, to rounding") {
-  // Which have the same dropout masks.
+  // Micro-batches of this size have the same dropout masks as the replicas.
   auto whole = summary_of(short_run + flags{"--micro-batch-size", "8"});
   auto found = summary_of(short_run + two_replicas);
   CHECK(found["samples_applied"] == whole["samples_applied"]);

@@ -147,7 +147,7 @@ TEST_CASE("a deliberate change is taken, and kept in the run's records") {
   auto begin = begin_of(on.run() / "tape-2.pb");
   REQUIRE(begin.description().changes_size() == 2);
   CHECK(begin.description().changes(0).life() == 2);
-  // From now on that is what the run is.
+  // From now on the run has this learning rate.
   check_refused(on, {"--lr", "0.03"}, 2, "has 0.001");
   auto again = on.simulate({"--resume", "--max-steps", "210"});
   check_end(again, 0);

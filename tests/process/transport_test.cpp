@@ -250,7 +250,7 @@ TEST_CASE("workers killed again and again leave nothing at the server") {
   for (int i = 0; i < 8; ++i) {
     auto dies = on.worker();
     dies.await("connected .* over shm");
-    // Before that the server has not as many versions as it will use.
+    // Before that the server has fewer versions than it will use.
     on.await(server, "versions that come and go", [](const json& line) {
       return line["kind"] == "update" && line["step"] >= 30;
     });
@@ -260,7 +260,8 @@ TEST_CASE("workers killed again and again leave nothing at the server") {
     regions.push_back(regions_of(server.pid()));
   }
   INFO(server.report());
-  // Versions in use and the gradients of one worker: they do not add up.
+  // The regions of versions in use and of one worker's gradients: those of dead
+  // workers do not add up.
   CHECK(*std::max_element(regions.begin(), regions.end()) <= 16);
   CHECK(regions.back() <= regions.front() + 4);
   server.signal(SIGTERM);

@@ -21,7 +21,7 @@ const flags short_run{"--workers",         "1",       "--max-steps", "8",
                       "--clock",           "virtual", "--seed",      "3",
                       "--checkpoint-freq", "4"};
 
-/// One at a time; returns what it said.
+/// Runs a process to its end; returns what it said.
 std::string run_to_end(process_fixture& on, const std::string& name,
                        const flags& options, int status = 0) {
   auto who = on.start(name, options);
@@ -172,7 +172,7 @@ TEST_CASE("a cluster of processes with shards begins with weights, too") {
 
 TEST_CASE("a run goes on from its best version") {
   process_fixture on;
-  // Nothing is learned, so that all scores are equal and the first is the best.
+  // The run learns nothing, so all scores are equal, and the first is the best.
   auto all = flags{"--simulate", "--train-dir", "run",     "--workers",
                    "1",          "--lr",        "1e-12",   "--eval-freq",
                    "2",          "--clock",     "virtual", "--checkpoint-freq",
@@ -226,7 +226,7 @@ TEST_CASE("checkpoints are listed, shown and verified") {
   CHECK(show.find("network        lenet") != std::string::npos);
   auto good = run_to_end(on, "good", {"checkpoint", "verify", "run"});
   CHECK(std::ranges::count(good, '\n') == 3);
-  // The newest is damaged: it is told, and the one before is exported.
+  // The newest is damaged: the user is told, and the one before is exported.
   auto model = on.run() / "checkpoints/step-00000008/model.safetensors";
   auto bytes = slurp(model);
   bytes[bytes.size() / 2] ^= 1;

@@ -109,7 +109,7 @@ TEST_CASE("workers wait for the life after one that failed") {
     run_with("12.5 fail-server(restart=3)\n14 fail-server(restart=1)",
              {"--workers", "2", "--max-steps", "30", "--checkpoint-freq", "5"});
   auto resumed = found.all("resumed");
-  REQUIRE(resumed.size() == 1); // Whoever is down cannot fail.
+  REQUIRE(resumed.size() == 1); // A server that is down cannot fail again.
   CHECK(resumed[0]["step"] == 10);
   CHECK(resumed[0]["incarnation"] == 2);
   CHECK(resumed[0]["lost_updates"] == 2);
@@ -173,7 +173,7 @@ TEST_CASE("a run that stood still as a whole goes on with its whole cluster") {
 }
 
 TEST_CASE("a worker that crashes in the moment of its return comes back") {
-  // All that was to be meanwhile happens as the pause ends.
+  // The events that fall into the pause happen as it ends.
   auto found = run_with("5.5 crash(worker=2,restart=0.6)\n"
                         "5.6 pause(for=9)\n"
                         "8 crash(worker=2,restart=1)",
@@ -197,7 +197,8 @@ TEST_CASE("a recorder that stalls holds the run up, and loses nothing") {
     meanwhile += time > 5.5 && time < 25.5;
   }
   CHECK(step == 120);
-  // As many as may be unwritten, and not the sixty of another run.
+  // There are as many updates as may be unwritten, and not the sixty that a run
+  // without the fault makes meanwhile.
   CHECK(meanwhile >= 10);
   CHECK(meanwhile <= 28);
 }
@@ -209,7 +210,7 @@ TEST_CASE("pings go over the link: a silent worker is noticed") {
   auto left = found.all("left");
   REQUIRE(left.size() == 1);
   CHECK(left[0]["reason"] == "silent");
-  // Its gradient arrives when it is no member any more.
+  // The worker's gradient arrives when the worker is no member any more.
   CHECK(found.counts.stale >= 1);
   CHECK(found.all("joined").size() == 3);
 }

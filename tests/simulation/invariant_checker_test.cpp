@@ -57,7 +57,7 @@ struct played_run {
     watch.applied(made, std::vector{header});
   }
 
-  /// The promise that was broken, "" for none.
+  /// The name of the broken promise; "" for none.
   std::string broken() {
     auto line = watch.breach().value_or("");
     auto begin = line.find("s: ");
@@ -221,8 +221,8 @@ TEST_CASE("samples that were given back and lie about are seen") {
 
 namespace {
 
-/// Part 0 has one epoch behind it; part 1 is open from `settled` on, and so
-/// many of its samples are said to be left out.
+/// Part 0 has finished one epoch. In part 1 the samples from `settled` on are
+/// open, and `left_out` of its samples count as left out.
 proto::Manifest manifest_of_parts(uint64_t step, uint64_t settled,
                                   uint64_t left_out, uint64_t completed) {
   proto::Manifest out;

@@ -54,7 +54,7 @@ struct far_server {
 
 TEST_CASE("a message takes its bytes over the rate and the latency") {
   far_server far{{0.5, 1000}};
-  auto answer = far.push(); // 2000 bytes up, 1000 down
+  auto answer = far.push(); // 2000 bytes up, 1000 down.
   far.actors.advance(2.45);
   CHECK(*far.arrived == 0);
   far.actors.advance(0.1);

@@ -1,6 +1,6 @@
 // Networks in segments under the virtual clock: remote modules and pipelines
-// make the weights of workers that each compute the whole network. And peers
-// with replicas.
+// make the same weights as workers that each compute the whole network. And
+// peers with replicas.
 
 #include "apps/lab/replay_plan.hpp"
 #include "tests/simulation/virtual_test.hpp"
@@ -29,7 +29,7 @@ words pipeline(uint32_t stages, uint32_t micro_batches) {
           "--micro-batches", std::to_string(micro_batches)};
 }
 
-/// Each rule is a stage.
+/// A pipeline with one stage for each rule.
 words by_hand(const std::string& rules) {
   return {"--mode",      "pipeline", "--micro-batches", "4",
           "--placement", rules,      "--shards",        "2"};
@@ -42,7 +42,7 @@ words with_faults(uint64_t seed) {
 const words lenet{"--workers",   "3",    "--batch-size", "8",
                   "--eval-freq", "1000", "--max-steps",  "6"};
 
-/// Batch normalisation, and a part that shares its input with a shortcut.
+/// Batch normalisation, and a segment whose input is also that of a shortcut.
 const words resnet{
   "--network",    "resnet20",
   "--dataset",    "synthetic(shape=3x16x16,classes=4,samples=200)",

@@ -18,7 +18,7 @@ namespace {
 /// Runs within which each bug must be caught.
 constexpr uint64_t most_runs = 100;
 
-/// A bug for the time of a scope.
+/// Plants a bug for the time of a scope.
 struct plant {
   explicit plant(bug x) { mutation_now = x; }
 
@@ -26,7 +26,7 @@ struct plant {
 };
 
 struct caught {
-  uint64_t number = 0; ///< 0: not at all.
+  uint64_t number = 0; ///< 0: it was not caught.
   std::string line;
 };
 

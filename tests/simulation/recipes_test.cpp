@@ -125,7 +125,7 @@ TEST_CASE("a recipe has the bits of one shard with any number of them") {
       CHECK(figures(many.summary) == figures(one.summary));
     }
   }
-  // And statistics, which lie behind the lead's part.
+  // The same with running statistics, which lie behind the lead's part.
   words normalised{"--network",
                    "resnet20",
                    "--dataset",
@@ -207,7 +207,7 @@ TEST_CASE("clipped gradients of N workers are those of one N-fold batch") {
   for (size_t i = 0; i < left.size(); ++i)
     most = std::max(most, std::abs(left[i] - right[i]));
   CHECK(most < 1e-9);
-  // It did clip.
+  // The norm was in fact clipped.
   auto free = run({"--dtype", "float64", "--epochs", "1", "--workers", "1",
                    "--batch-size", "96", "--evaluator", "false"});
   CHECK(free.sha256() != one.sha256());
@@ -251,7 +251,7 @@ TEST_CASE("the best weights are kept, whatever comes after") {
   CHECK(second.summary["best_step"] == 99);
   CHECK(second.summary["best_weights"] == "best.safetensors");
 
-  // A run that begins anew in that folder has none of it.
+  // A run that begins anew in that folder keeps none of the earlier scores.
   auto third = run_in(path, all + words{"--max-steps", "3", "--overwrite"});
   CHECK(third.summary["best_step"] == 3);
   CHECK(models::open_best(path, id)->step == 3);

@@ -72,7 +72,8 @@ std::vector<LogEvent> read_event_log(const fs::path& path) {
   return out;
 }
 
-/// The event log up to a gradient in the middle, which is refused.
+/// An event log that ends with a gradient in the middle of the run, which is
+/// refused.
 fs::path refuse_one(const temporary_folder& folder, const std::string& why) {
   run_in(folder / "run", {"--workers", "2", "--policy", "async", "--max-steps",
                           "8", "--batch-size", "8", "--tape"});
@@ -84,7 +85,7 @@ fs::path refuse_one(const temporary_folder& folder, const std::string& why) {
       auto& what = *event.mutable_arrived();
       what.set_refused(why);
       event.clear_decision();
-      if (why == "protocol_violation") { // Of a lease that is not its own.
+      if (why == "protocol_violation") { // Its lease is another worker's.
         auto samples = what.lease().count();
         what.mutable_lease()->Clear();
         what.mutable_lease()->set_id(999);
@@ -186,7 +187,7 @@ TEST_CASE("a resumed run's event log begins where its checkpoint is") {
   CHECK(without_wall_clock(again.summary) ==
         without_wall_clock(second.summary));
 
-  // Another one of that step is not taken for it.
+  // The checkpoint of another run at that step is not taken for it.
   run_in(folder / "other",
          {"--max-steps", "10", "--workers", "2", "--seed", "2"});
   auto line = error_line<run_error>([&] {
@@ -272,7 +273,7 @@ TEST_CASE("a replay stops at any step and leaves the state of that step") {
       auto found =
         text_of_file(folder / name / "checkpoints" / checkpoint / file);
       REQUIRE_FALSE(wanted.empty());
-      auto same = found == wanted; // Not for the log.
+      auto same = found == wanted; // Else the log would hold both.
       REQUIRE(same);
     }
   }

@@ -214,7 +214,7 @@ TEST_CASE("each rank trains on its own files, of whatever size") {
     CHECK(kept.of(epoch)[1].size() == 24);
     CHECK(kept.of(epoch)[2].size() == 17);
   }
-  // A rank with fewer samples begins its next pass meanwhile.
+  // A rank with fewer samples is already in its next epoch.
   CHECK(kept.of(2)[2].size() == 17);
   CHECK(found.summary["sharding"] == "local");
   CHECK(found.summary["samples_left_out"] == 0);

@@ -36,8 +36,9 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
   const auto& policy = policies[number % std::size(policies)];
   auto workers = 2 + number / 7 % 5;
   auto steps = policy.one_by_one ? 70 * workers : 70;
-  // With samples, of which the last may be late: these take longer. The checker
-  // does not see who rests, which changes the clocks of ssp.
+  // In some runs samples are counted, and the last ones may be late. These runs
+  // take longer. Not under ssp: the checker does not see which workers rest,
+  // which changes their clocks.
   auto ends_with_epoch = number % 25 == 2 && policy.policy[1] != "ssp";
   std::vector<std::string> result{
     "--simulate",
@@ -114,7 +115,7 @@ inline bool is_replayed(uint64_t number) {
 }
 
 /// Runs a command line in `folder`, which is created and then removed.
-/// @param replays All that it has decided is compared with a replay.
+/// @param replays Whether its decisions are compared with those of a replay.
 inline soak_outcome soak_once(std::vector<std::string> arguments,
                               const std::filesystem::path& folder,
                               bool replays = false) {

@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t usual_runs = 1000;
 constexpr uint64_t twin_runs = 100;
 
-/// Failures after which it is clear enough.
+/// After so many failures the test stops.
 constexpr int enough = 5;
 
 void add(simulation::fault_counts& sum, const simulation::fault_counts& x) {
@@ -83,7 +83,8 @@ TEST_CASE("no promise is broken under random faults") {
   }
   show(sum);
   CHECK(failed == 0);
-  // Else the faults were in vain; usual are some three times as many.
+  // With fewer faults of a kind the runs would prove little; usual are some
+  // three times as many.
   for (auto count : sum.enacted)
     CHECK(count >= runs / 4);
   CHECK(sum.rolled_back >= runs / 20);

@@ -23,7 +23,7 @@ inline words operator+(words left, const words& right) {
   return left;
 }
 
-/// Of a summary, all that must be the same when the same run is repeated.
+/// The part of a summary that must be the same when the same run is repeated.
 inline json figures(json summary) {
   summary.erase("wall_seconds");
   summary.erase("shards");

@@ -86,8 +86,9 @@ public:
                                              std::forward<Args>(args)...));
   }
 
-  /// Spawns a double of one of our actors, whose behaviour `make_behavior`
-  /// returns; that is a function of the self pointer.
+  /// Spawns a double of one of our actors.
+  /// @param make_behavior Gets the actor's self pointer, and returns its
+  /// behaviour.
   template <class Handle, class F>
   Handle stand_in(F make_behavior) {
     using self_pointer = typename Handle::pointer;
@@ -148,9 +149,9 @@ private:
     return who;
   }
 
-  /// An actor remembers the scheduler's worker that ran it last, which here
-  /// exists only during `run`; a test that delivers a promise would send
-  /// through it.
+  /// Makes actors forget the scheduler's worker that ran them last, which
+  /// exists only during `run`: a test that delivers a promise would send
+  /// through that worker.
   void forget_contexts() {
     for (const auto& who : actors_)
       static_cast<caf::local_actor*>(caf::actor_cast<caf::abstract_actor*>(who))

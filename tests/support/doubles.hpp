@@ -171,7 +171,7 @@ struct server_notes {
   std::vector<held_request<push_header>> pushes;
   std::vector<held_request<pull_header>> pulls;
   std::vector<version> watched;
-  std::vector<version> averages; ///< Asked for likewise.
+  std::vector<version> averages; ///< Of requests for averages.
   std::vector<caf::typed_response_promise<watch_header, payload>> watches;
   std::vector<score> scores;
 };

@@ -15,7 +15,7 @@
 namespace troupe::testing {
 
 /// Passes one connection on to a lead that lives, and breaks it off when the
-/// node says this.
+/// node says the last words.
 class dying_lead {
 public:
   dying_lead(uint16_t to, std::string last_words)
@@ -40,7 +40,8 @@ private:
     close(lead);
   }
 
-  /// Passes on what there is. False at the last words, and at an end.
+  /// Passes on the bytes that are there. False at the last words, and at the
+  /// end of the connection.
   bool pass_on(int node, int lead) const {
     std::array<pollfd, 2> both{{{node, POLLIN, 0}, {lead, POLLIN, 0}}};
     poll(both.data(), both.size(), -1);

@@ -13,7 +13,7 @@ namespace troupe::test {
 
 using policies::policy_spec;
 
-/// Each with some of its parameters.
+/// Each policy three times, with different parameters.
 inline std::vector<policy_spec> all_policies(uint32_t workers) {
   std::vector<policy_spec> out;
   for (const auto& name : config::policy_names())

@@ -5,7 +5,7 @@
 
 namespace troupe::testing {
 
-/// Of a network with few classes.
+/// The metrics of a network with few classes, which has no top-5 accuracy.
 inline config::metrics found(double accuracy, double loss = 0.5) {
   return {{config::native_metrics::accuracy, accuracy},
           {config::native_metrics::loss, loss}};

@@ -22,7 +22,7 @@ namespace troupe::test {
 inline constexpr int64_t classes = 10;
 inline constexpr uint64_t samples = 12;
 
-/// Counts the blocks that are taken and not given back.
+/// Counts the blocks that are taken.
 struct counted_memory final : payload_memory {
   memory_block take_block(size_t bytes) override {
     ++taken;
@@ -54,7 +54,7 @@ inline compute_task task_of(uint64_t lease, const payload& weights,
   return out;
 }
 
-/// The gradient of such a batch, of a network in one piece.
+/// The gradient of such a batch, computed by a network in one piece.
 inline at::Tensor gradient_of(const config::training_settings& training,
                               const at::Tensor& flat,
                               const compute_task& task) {
@@ -136,7 +136,7 @@ struct module_site {
     });
   }
 
-  /// Asks for weights; the server gives this version of them.
+  /// Asks for weights, which the server answers with this version.
   payload pull(version number, lease_id abandoned = lease_id{0}) {
     pull_header header;
     header.abandoned = abandoned;
@@ -163,7 +163,7 @@ struct module_site {
     return answer->get<gradient_report>();
   }
 
-  /// Pushes; gives what the server got.
+  /// Pushes; returns the gradient that the server got.
   payload push(const compute_task& task, const payload& own) {
     push_header header;
     header.from = task.from.id;

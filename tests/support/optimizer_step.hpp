@@ -9,7 +9,8 @@
 
 namespace troupe::test {
 
-/// Settings of one that has the two means of Adam, none of them a default.
+/// Settings of an optimiser with the two means of Adam. None of the values is a
+/// default.
 inline config::training_settings adam_settings(const char* name) {
   config::training_settings s;
   s.optimizer = name;
@@ -21,7 +22,7 @@ inline config::training_settings adam_settings(const char* name) {
   return s;
 }
 
-/// A step on these gradients, with factors if the optimiser has them.
+/// Makes a step on these gradients, with factors if the optimiser has them.
 /// @param parameters Their number.
 inline void step(models::optimizer& uut, const at::Tensor& next,
                  const at::Tensor& current,
@@ -35,7 +36,7 @@ inline void step(models::optimizer& uut, const at::Tensor& next,
   uut.step(next, current, gradients, shares, lr, 1, across, factors);
 }
 
-/// A step on one gradient.
+/// Makes a step on one gradient.
 inline void step(models::optimizer& uut, at::Tensor& weights,
                  const at::Tensor& gradient, double lr, size_t parameters = 1) {
   double share = 64;

@@ -76,7 +76,7 @@ void played_cluster::deal_again(worker_id who) {
   carry_out(scheduler_.deal_again(who, players_.at(who).life));
 }
 
-/// The lease that it computes, and some of those that come next.
+/// Takes the lease that the worker computes, and some of those that come next.
 std::vector<lease> played_cluster::take_work(player& from) {
   std::vector<lease> out{std::exchange(from.computes, std::nullopt).value()};
   auto more =
@@ -190,7 +190,7 @@ void played_cluster::carry_out(const cores::orders& decided) {
   for (const auto& next : decided.release)
     release(next);
   for (auto who : decided.cancel) {
-    // One that was released but has not asked yet has nothing to give up.
+    // A worker that was released but has not asked yet has nothing to give up.
     if (!joined(who) || players_.at(who).asked)
       fail("cancels one that waits");
     players_.at(who).cancelled = computing(who);

@@ -24,8 +24,8 @@ public:
   /// their gradients cover one lease or several.
   uint32_t ahead = cores::leases_ahead;
 
-  /// Whether the policy gives the gradients of a step no weight, rather than
-  /// drop them: they are late by that step, too.
+  /// Whether the policy gives gradients of a step the weight 0 instead of
+  /// dropping them: such a gradient is late by that step, too.
   bool drops_within_steps = false;
 
   // -- what workers do --------------------------------------------------------
@@ -42,7 +42,7 @@ public:
   /// pulls.
   void finish(worker_id who);
 
-  /// Its cancellation comes too late.
+  /// The worker's cancellation comes too late.
   void ignore_cancel(worker_id who) { players_.at(who).cancelled = false; }
 
   /// Workers that rest may take the leases of this one, too.

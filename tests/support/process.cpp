@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-/// The test's environment without what would speak to the program under test.
+/// The test's environment without variables that the program under test reads.
 std::vector<std::string> environment_of(const child_options& how) {
   std::vector<std::string> result;
   for (auto entry = environ; *entry != nullptr; ++entry)
@@ -54,7 +54,7 @@ void redirect(int to, const std::string& path, int flags) {
 void limit_files(uint64_t bytes) {
   rlimit limit{bytes, bytes};
   ::setrlimit(RLIMIT_FSIZE, &limit);
-  std::signal(SIGXFSZ, SIG_IGN); // Writing fails instead.
+  std::signal(SIGXFSZ, SIG_IGN); // Writing fails, instead of the process.
 }
 
 void limit(int resource, std::optional<uint64_t> most) {
@@ -178,7 +178,7 @@ void child::may_open(uint64_t most) {
 
 double child::core_seconds() const {
   auto text = slurp("/proc/" + std::to_string(pid_) + "/stat");
-  // Behind the name, which may hold anything: state, and 10 numbers.
+  // Behind the name, which may hold anything, come the state and 10 numbers.
   std::istringstream rest{text.substr(text.rfind(')') + 1)};
   std::string passed;
   for (int i = 0; i < 11; ++i)

@@ -49,7 +49,7 @@ policies::decision twin_policy::on_pull(worker_id who) {
   return out;
 }
 
-// With all members waiting no second gradient would come.
+// When all members wait, no second gradient comes.
 policies::decision twin_policy::apply_if_due() {
   policies::decision out;
   if (held_.size() < 2 && waiting_ != members_)

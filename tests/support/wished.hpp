@@ -1,6 +1,6 @@
 #pragma once
-// Numbers that whoever runs a test may give it: how often it does a thing, or
-// from which seed on.
+// Numbers that may be given to a test by whoever runs it: how often it repeats
+// something, or its first seed.
 
 #include <cstdint>
 #include <cstdlib>
@@ -8,7 +8,7 @@
 
 namespace troupe::testing {
 
-/// What this variable of the environment says, or else this number.
+/// The number in this environment variable, or else `otherwise`.
 inline uint64_t wished(const char* variable, uint64_t otherwise) {
   const auto* wish = std::getenv(variable);
   return wish != nullptr ? std::stoull(wish) : otherwise;

@@ -23,7 +23,8 @@ struct zip_file {
   uint32_t first = ~0u; ///< Where it says that the member is; ~0: the truth.
 };
 
-/// Sizes are in the directory alone, which is what readers go by.
+/// Makes an archive whose sizes are in its directory alone, which is what
+/// readers go by.
 inline std::string zip_of(const std::vector<zip_file>& files) {
   std::string out;
   std::string directory;

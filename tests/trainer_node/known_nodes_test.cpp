@@ -101,7 +101,7 @@ TEST_CASE("a node whose next lead does not come knows who leads after it") {
   known_nodes uut{of_lead(), before};
   CHECK((uut.without_lead("")->next == std::vector{shard_id{1}}));
   CHECK((uut.others() == std::vector{before.before.nodes[1]}));
-  // Two have joined: where they will be is not known yet.
+  // Two more have joined, whose addresses are not known yet.
   before.peers = 4;
   CHECK(known_nodes{of_lead(), before}.without_lead("")->next.size() == 3);
   // The last one has nobody to go on with.
@@ -129,7 +129,7 @@ TEST_CASE("a node leads only a run whose lock it sees") {
                        folder.path().string()) != std::string::npos);
   CHECK(uut.life().directory.empty());
   CHECK_FALSE(uut.holder_of_lock());
-  // The node after it may see more.
+  // The next node may see that the lock is held.
   uut.note(welcome(folder.path().string()), {"10.0.0.1", 4000}, worker_id{2});
   CHECK(uut.without_lead("it is gone")->next.size() == 2);
 }

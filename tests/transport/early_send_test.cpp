@@ -68,7 +68,7 @@ struct stream_pair {
   std::vector<std::future<void>> writers;
 };
 
-/// Tells of it as backward would, in random steps.
+/// Reports the gradient as backward would, in random steps.
 void make(gradient_stream& out, const payload& gradient, uint64_t seed,
           uint64_t down_to = 0) {
   std::mt19937_64 random{seed};

@@ -158,7 +158,7 @@ public:
                [](const caf::error& why) { FAIL(caf::to_string(why)); });
   }
 
-  /// Until the run is over for it.
+  /// Trains until the run is over for this worker.
   errc train() {
     auto spoilt = as_.worker == culprit;
     while (!*stopped_) {

@@ -41,7 +41,7 @@ struct pair_over_nccl {
     with.device = 1;
     with.asks = true;
     near = open(std::move(left), with, near_carrier);
-    // What a meeting needs is read by whoever reads.
+    // Whoever reads also gets the frames that a meeting needs.
     for (const auto& end : {near, far})
       pollers.push_back(std::async(std::launch::async, [end] {
         while (end->poll(seconds_now()))
@@ -91,7 +91,7 @@ struct pair_over_nccl {
     });
   }
 
-  /// Both read, and say so, until both would use NCCL.
+  /// Lets both ends read, and report it, until both would use NCCL.
   bool meet() {
     auto till = seconds_now() + 5;
     auto served = read(far, 1);
@@ -194,7 +194,7 @@ TEST_CASE("when NCCL fails the path ends with the reason") {
                                           it.near->why_closed().empty() &&
                                           it.far->why_closed().empty();)
         std::this_thread::yield();
-      // Whoever was first has the reason.
+      // The end that closed first has the reason.
       out = it.near->why_closed() + ", " + it.far->why_closed();
     }
     return out;

@@ -155,7 +155,8 @@ TEST_CASE("a tensor of the right size that brings no bytes ends the path") {
     CHECK(ends(kind, path_shape, frames) ==
           "a tensor of the right size without its bytes");
     CHECK(frames == 0);
-    // Of another size it goes to whoever refuses it, and an empty one is whole.
+    // A gradient of another size goes to whoever refuses it, and an empty one
+    // is complete.
     CHECK(ends(kind, {path_shape.type, path_shape.count - 1}, frames) ==
           "closed");
     CHECK(ends(kind, {}, frames) == "closed");

@@ -111,7 +111,7 @@ TEST_CASE("a tensor in shared memory is read where it lies") {
     auto* data = memory.get();
     auto seen = it.push(i, payload{region_shape, memory, data});
     CHECK(seen.bytes().data() != data);
-    data[7] = std::byte{42}; // As no sender does.
+    data[7] = std::byte{42}; // No real sender does this.
     CHECK(seen.bytes()[7] == std::byte{42});
     data[7] = std::byte{43};
     CHECK(seen.bytes()[7] == std::byte{43});
@@ -145,7 +145,7 @@ TEST_CASE("what is lent is held until the other end lets go") {
   auto other = it.push(2, take_payload(pool, std::byte{2}));
   CHECK(pool.stats().allocated == 2);
   seen = {};
-  CHECK(pool.stats().in_use == 2); // Nobody has told.
+  CHECK(pool.stats().in_use == 2); // The other end has not let go yet.
   it.far->send({frame_kind::release, transfer_id{9}, {}, {}});
   it.near->receive();
   CHECK(pool.stats().in_use == 1);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr auto f32 = element_type::float32;
 
-/// Numbers of one page_numbers.
+/// The numbers in one page of memory.
 constexpr uint64_t page_numbers = 1024;
 
 /// A part in memory of its own.
@@ -45,7 +45,7 @@ TEST_CASE("parts in shared memory are seen as one tensor without a copy") {
   side_by_side views;
   payload seen;
   {
-    // The last need not end with a page_numbers.
+    // The last part need not end with a page.
     std::vector<payload> parts{part_in(memory, 3 * page_numbers, 1),
                                part_in(memory, page_numbers, 2),
                                part_in(memory, 2 * page_numbers + 5, 3)};

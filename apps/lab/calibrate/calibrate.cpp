@@ -67,8 +67,8 @@ void require_enough(const calibration& model, const recorded_times& found) {
                         " s; only times above 0 can be fitted");
 }
 
-/// Whether the distance is larger than by chance in one case of twenty
-/// (Kolmogorov; a little stricter, because the parameters were fitted).
+/// The distance that chance alone exceeds in one case of twenty (Kolmogorov);
+/// here even more rarely, because the parameters were fitted to the same times.
 double chance(uint64_t count) {
   return 1.358 / std::sqrt(static_cast<double>(count));
 }

@@ -171,7 +171,8 @@ fitted make_exponential(const numbers& sorted, double offset, double m,
   return out;
 }
 
-/// Without an offset if the smallest value is what it would be without one.
+/// Leaves the offset out if the smallest value is as small as it would be
+/// without one.
 fitted fit_exponential(const numbers& sorted) {
   auto n = static_cast<double>(sorted.size());
   auto least = sorted.front();
@@ -216,8 +217,8 @@ struct mixture {
   double log_likelihood = -infinite;
 };
 
-/// The probability that each value is a stretched one; sets the mixture's
-/// likelihood. False when one component is empty.
+/// Returns the probability that each value is a stretched one; sets the
+/// mixture's likelihood.
 numbers expect(mixture& fit, const numbers& values) {
   auto scale = fit.mean / fit.shape;
   auto usual = std::log1p(-fit.p);
@@ -235,7 +236,7 @@ numbers expect(mixture& fit, const numbers& values) {
   return out;
 }
 
-/// False when one part is empty.
+/// False when one component is empty.
 bool maximise(mixture& fit, const numbers& values, const numbers& stretched) {
   double hits = 0, sum_hit = 0, sum_usual = 0;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -316,8 +317,8 @@ std::optional<fitted> fit_transient(const numbers& sorted) {
 
 // -- candidates ---------------------------------------------------------------
 
-/// Values that are equal except for the clock's error are one step, on either
-/// side.
+/// The Kolmogorov-Smirnov distance. Values that differ only by the clock's
+/// error form one step, of which both sides are compared.
 double distance(const fitted& fit, const numbers& sorted) {
   auto n = static_cast<double>(sorted.size());
   numbers before, after;
@@ -340,7 +341,8 @@ double distance(const fitted& fit, const numbers& sorted) {
   return out;
 }
 
-/// The workers that count as slow, in the order in which they were found.
+/// A worker that counts as slow. Lists of them are in the order in which they
+/// were found.
 struct slow_worker {
   uint32_t worker;
   double factor;
@@ -392,7 +394,7 @@ void find_factors(const worker_times& by_worker,
 }
 
 /// The times as if no worker were slow. `stretch` becomes the sum of
-/// log(factor) over them.
+/// log(factor) over the slow workers' times.
 numbers without(const std::vector<slow_worker>& slow, worker_times by_worker,
                 double& stretch) {
   stretch = 0;

@@ -184,7 +184,7 @@ std::string command_of(const std::vector<std::string>& arguments) {
   return out;
 }
 
-/// One after another, until a signal comes.
+/// Makes the runs one after another, until a signal comes.
 comparison run_all(const comparison_request& request, const fs::path& folder,
                    const std::function<bool()>& interrupted) {
   comparison all;

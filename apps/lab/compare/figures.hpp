@@ -83,7 +83,7 @@ struct comparison {
   std::string command;
   std::optional<double> target_accuracy;
   std::vector<contender_figures> contenders; ///< Those with runs.
-  size_t planned = 0; ///< Runs; more than there are if a signal came.
+  size_t planned = 0; ///< Runs; a signal may have prevented some.
 
   size_t done() const; ///< Runs of all contenders.
 };

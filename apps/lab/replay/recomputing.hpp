@@ -37,13 +37,13 @@ public:
   virtual void finish(version, const payload& /*weights*/, bool /*applied*/) {}
 };
 
-/// By the network of the settings.
+/// Computes with the network of the settings, in this process.
 std::unique_ptr<recomputing> recompute_here(const computing_parts& computing,
                                             int threads);
 
-/// By a process that has said hello. It computes for all workers of the run,
-/// one gradient at a time, and sees only leases whose gradients arrived in the
-/// run.
+/// Has a process compute that has said hello. It computes for all workers of
+/// the run, one gradient at a time, and sees only leases whose gradients
+/// arrived in the run.
 std::unique_ptr<recomputing>
 recompute_in(external::process_line_ptr process,
              std::shared_ptr<transport::shared_memory> memory,

@@ -73,7 +73,7 @@ void name_metrics(proto::LogScored& record) {
   record.clear_accuracy_top5();
 }
 
-// Damage is reported when the replay gets there.
+// Damage only ends this list: the replay reports it when it gets there.
 std::vector<version> scores_on(const std::filesystem::path& event_log) {
   std::vector<version> out;
   try {
@@ -158,7 +158,7 @@ void recorded_run::compare(const proto::LogEvent& found) const {
     throw run_error(line(value));
 }
 
-/// A limit that is lower than the run's may cut a decision short.
+/// Whether a limit that is lower than the run's has cut this decision short.
 bool recorded_run::stops_early(const proto::LogEvent& found) const {
   if (!early_stop_allowed_ || found.decision().stop().empty() ||
       !current_.decision().stop().empty())
@@ -180,8 +180,8 @@ bool recorded_run::stops_early(const proto::LogEvent& found) const {
   return true;
 }
 
-// After the training everything is faster here than in the recorded run: the
-// end may come before reports that still arrived there.
+// After the training the replay is faster than the recorded run: its end may
+// come before reports that still reached the recorded server.
 void recorded_run::check_end(const proto::LogEvent& found) {
   while (!current_.has_ended() && next_ &&
          (next_->has_ended() || is_epilogue(*next_))) {
@@ -191,7 +191,7 @@ void recorded_run::check_end(const proto::LogEvent& found) {
     look_ahead();
   }
   closed_ = true;
-  if (failure_) // Of a shard or a disk, which a replay does not have.
+  if (failure_) // A shard or a disk failed; a replay has neither.
     return;
   if (!current_.has_ended()) {
     if (next_)

@@ -80,8 +80,8 @@ void replay_driver_state::watch() {
               });
 }
 
-// Timers fire when all mailboxes are empty, so all consequences of the event
-// before have happened, even if this one has the same time.
+// Timers fire when all mailboxes are empty. So all consequences of an event
+// have happened before the next one, even if both have the same time.
 void replay_driver_state::await_next() {
   auto at = start_ +
             std::chrono::nanoseconds(parts_.event_log->next_time().value_or(0));
@@ -102,7 +102,7 @@ void replay_driver_state::prompt() try {
   fail(err.what());
 }
 
-// A server without a coordinator would never end.
+// Gives the server its coordinator, without which it would never end.
 void replay_driver_state::begin() {
   if (!std::exchange(begun_, true))
     self_->send(parts_.lead, coordinator_atom_v, coordinator_actor{self_});
@@ -174,7 +174,8 @@ void replay_driver_state::enlist(const proto::LogEnlisted& record) {
               leases, worker_actor{self_});
 }
 
-// Otherwise its gradients would be computed from other samples.
+// Throws if a worker's own samples are not those of the run: its gradients
+// would be computed from other samples.
 void replay_driver_state::require_same(worker_id who,
                                        const owned_data& data) const {
   if (data.samples > 0 && (who.value >= parts_.own_data.size() ||
@@ -290,7 +291,7 @@ replay_driver_state::leases_of(const proto::LogArrived& record,
   return out;
 }
 
-// If it may differ, the replay continues with the recorded loss.
+// Where losses may differ, the replay continues with the recorded one.
 void replay_driver_state::compare_losses(real in_event_log, real& found) {
   if (same_bits(in_event_log, found) || parts_.strict)
     return;
@@ -356,7 +357,8 @@ void replay_driver_state::take_weights(worker_id who, life_number life,
 
 // -- the end ------------------------------------------------------------------
 
-// The server was killed here: what it had done is saved.
+// The recorded server was killed here. The replayed one stops, which saves what
+// it has done.
 void replay_driver_state::end_of_event_log() {
   auto last = std::to_string(parts_.event_log->current().number());
   parts_.say("replay       the event log ends after event " + last +
@@ -379,7 +381,8 @@ void replay_driver_state::fail(const std::string& line) {
   self_->send(parts_.lead, refuse_atom_v, line);
 }
 
-// No score of the last version will come if the recorded end is another one.
+// If the comparison is closed, this end is not the recorded one. No score of
+// the last version will come then, so the server must not wait for one.
 void replay_driver_state::ending() {
   if (parts_.event_log->closed())
     self_->send(parts_.lead, evaluators_atom_v, uint32_t{0});

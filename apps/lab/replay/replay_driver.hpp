@@ -29,7 +29,7 @@ struct replay_driver_parts {
   std::shared_ptr<recorded_run> event_log;
   std::shared_ptr<recomputing> gradients; ///< Null: nothing is trained.
   payload_shape weights;
-  std::vector<owned_data> own_data; ///< By rank, with files of their own.
+  std::vector<owned_data> own_data; ///< Of ranks with files of their own.
   /// Whether gradients must equal the recorded ones to the last bit, so that a
   /// different loss ends the replay. Otherwise the difference is reported once.
   bool strict = true;

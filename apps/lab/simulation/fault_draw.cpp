@@ -15,7 +15,8 @@ using config::fault_kind;
 constexpr uint64_t stream = 0x6661756c74730001u;
 constexpr uint64_t stream_of_ends = 0x6661756c74730002u;
 
-/// Those that are drawn; a life of the server fails where it would crash.
+/// The kinds that are drawn. In half of the cases in which the server would
+/// crash, its life fails instead.
 constexpr size_t drawn_kinds = 10;
 
 class drawer {
@@ -33,7 +34,7 @@ public:
     if (config::meets_worker(out.what))
       out.worker = static_cast<uint32_t>(below(workers_));
     fill(out);
-    // From a stream of its own, so that all else is drawn as ever.
+    // This comes from a stream of its own, so that it changes no other draw.
     if (out.what == fault_kind::crash_server && ends_.next() % 2 == 0)
       out.what = fault_kind::fail_server;
     return out;

@@ -90,7 +90,7 @@ private:
     });
   }
 
-  /// Time passes while no actor runs.
+  /// Suspends the process: time passes while no actor runs.
   void pause(const fault& incident) {
     note(incident);
     parts_.machine->slept += *incident.lasts;
@@ -104,7 +104,7 @@ private:
       std::max(until, self_->clock().now() + to_timespan(*incident.lasts));
   }
 
-  /// Of two overlapping faults the longer one counts, with the strength of the
+  /// Overlapping faults last until the later end, with the strength of the
   /// newer one.
   void disturb(const fault& incident) {
     worker_id who{incident.worker};
@@ -146,7 +146,7 @@ private:
   run_clock clock_;
   std::set<worker_id> down_;
   bool server_down_ = false; ///< Or about to be.
-  double restart_ = 0;       ///< s, after the life that fails.
+  double restart_ = 0;       ///< s, between a life that fails and the next one.
 };
 
 } // namespace

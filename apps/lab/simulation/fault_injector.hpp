@@ -21,7 +21,8 @@ struct fault_injector_parts {
   std::function<void(worker_id)> end_worker;
   std::function<void(worker_id)> start_worker;
   std::function<void()> end_server;
-  /// Its life fails, which takes a while; a tick says that it has ended.
+  /// Makes the server's life fail, which takes a while; a tick says that it has
+  /// ended.
   std::function<void()> fail_server;
   std::function<void()> start_server;
   std::shared_ptr<simulation::machine> machine;

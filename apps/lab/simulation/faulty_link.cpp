@@ -106,7 +106,7 @@ public:
       [this](backward_atom msg, const module_call& call) {
         return pass(msg, call);
       },
-      // From the server, and of modules from the worker.
+      // From the server, and for modules from the worker.
       [](attach_atom, const parameter_server_actor&, const registration&,
          const gradient_stream_ptr&) {},
       [](detach_atom) {},
@@ -278,7 +278,7 @@ private:
     }
   }
 
-  /// Messages on their way arrive by themselves.
+  /// Lets gradients that are on their way arrive without this actor.
   void let_go() {
     for (const auto& [id, what] : std::exchange(under_way_, {}))
       stray_state::send_off(self_->system(), parts_, what.header, what.gradient,

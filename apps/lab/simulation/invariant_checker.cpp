@@ -84,7 +84,7 @@ void invariant_checker::on_event(const event& entry) {
     released(next.worker, {entry.newest, server_, next.leases});
 }
 
-// Of what was decided on before, only the id is known.
+// If the gradient was decided on before, only its id is known.
 push_header invariant_checker::take_held(const push_id& id) {
   push_header nothing;
   nothing.id = id;
@@ -109,7 +109,7 @@ void invariant_checker::began(life_number server, const proto::Manifest* from) {
                (durable_ ? ", " + to_string(*durable_) + " is durable" : ""));
   if (start < version_)
     ++counts_.rolled_back;
-  // A worker that joins again may come later than others.
+  // After a restart a worker may join later than others.
   if (from || server_ > life_number{0})
     for (uint32_t part = 0; part < rules_.parts.size(); ++part)
       away_.insert(part);
@@ -129,7 +129,7 @@ void invariant_checker::began(life_number server, const proto::Manifest* from) {
   }
 }
 
-// For what an earlier run has put into the weights, the ledger is trusted.
+// Trusts the ledger for what an earlier run has put into the weights.
 void invariant_checker::take_over(const proto::Manifest& from) {
   version_ = version{from.step()};
   auto check_epochs = [&](const auto& epochs, uint64_t opened, uint32_t part) {
@@ -217,7 +217,7 @@ void invariant_checker::left(worker_id who, life_number life) {
   free_leases(who);
 }
 
-// It comes back when its computation is over.
+// A worker that hangs comes back when its computation is over.
 void invariant_checker::hung(worker_id who) {
   if (auto found = processes_.find(who); found != processes_.end())
     found->second.since = std::max(found->second.since, rules_.now());
@@ -239,7 +239,8 @@ void invariant_checker::passed_deadline(worker_id who) {
       one.is_late = true;
 }
 
-// A worker gives up a lease. If another one has it, too, it has it alone then.
+// A worker gives up a lease. If another worker has the lease, too, only that
+// one has it from now on.
 bool invariant_checker::is_kept_by_other(known_lease& which, worker_id who) {
   if (!which.other || (which.worker != who && which.other->first != who))
     return false;
@@ -250,7 +251,7 @@ bool invariant_checker::is_kept_by_other(known_lease& which, worker_id who) {
   return true;
 }
 
-// The first gradient of a lease came: that of the other worker does not count.
+// The first gradient of a lease has come: the other worker's does not count.
 void invariant_checker::win(known_lease& which, const push_header& header) {
   if (which.other) {
     std::pair first{which.worker, which.life};
@@ -263,7 +264,8 @@ void invariant_checker::win(known_lease& which, const push_header& header) {
   which.now = state::held;
 }
 
-// With parts no other worker has these samples.
+// Where ranks have parts of the data, no other worker has these samples, so
+// they are left out.
 void invariant_checker::come_too_late(known_lease& which) {
   which.now = state::free;
   which.since = rules_.now();

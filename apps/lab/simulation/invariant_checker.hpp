@@ -11,10 +11,10 @@
 //   staleness   within the policy's bound; under ssp clocks, too
 //   versions    go up by one, except after a restart
 //   samples     each once an epoch, and the ledger of a checkpoint agrees;
-//               what is given back is handed out again; only what is late may
-//               be with two workers, and counts once; where ranks have
-//               parts of the data, each gets its own, and all of it while it
-//               is present
+//               a lease that is given back is handed out again; only a late
+//               lease may be with two workers, and it counts once; where ranks
+//               have parts of the data, each rank gets its own, and all of it
+//               while the rank is present
 //   lives       nothing of an earlier life of a worker or of the server counts
 //   sound       no sound gradient is refused
 //   progress    when all workers wait, one of them is answered; after the
@@ -125,7 +125,7 @@ private:
     state now = state::out;
     double since = 0; ///< When it became free.
     double given = 0; ///< When it was given out.
-    /// It took long: it may go to one more worker, who has it then, too.
+    /// The lease took long, so one more worker may have it as well.
     bool is_late = false;
     std::optional<std::pair<worker_id, life_number>> other{};
 
@@ -134,7 +134,7 @@ private:
     }
   };
 
-  /// A lease of a worker, another's gradient of which was accepted first.
+  /// A worker's lease of which another worker's gradient was accepted first.
   using lost_lease = std::tuple<lease_id, worker_id, life_number>;
 
   struct member {

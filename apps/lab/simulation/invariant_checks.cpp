@@ -115,8 +115,8 @@ void invariant_checker::check_ledger(const proto::Manifest& from,
 }
 
 // Samples that are neither in the weights nor still to come must be counted as
-// left out: those of late gradients, and those that an absent rank has not
-// finished of complete epochs.
+// left out. They are the samples of late gradients, and those of complete
+// epochs that an absent rank has not finished.
 void invariant_checker::check_part(const proto::DataPart& from,
                                    uint64_t completed, const char* where) {
   auto part = from.part();
@@ -161,7 +161,8 @@ bool invariant_checker::was_away(uint32_t part) const {
          !found->second.is_member;
 }
 
-// For epochs that are not complete, the ledger that continues has the account.
+// For epochs that are not complete, the ledger says which samples were too
+// late.
 void invariant_checker::recall_late(const proto::DataLedger& from) {
   for (const auto& one : from.parts())
     for (auto epoch = from.epochs_completed(); epoch < one.epochs_opened();

@@ -53,8 +53,8 @@ inline uint64_t bytes_of(const module_answer& answer) {
 /// One direction of a simulated link: messages do not overtake each other.
 class link_direction {
 public:
-  /// When all bytes of a message that is sent at `now` are on their way; it
-  /// arrives the latency later.
+  /// The time at which all bytes of a message sent at `now` have left; the
+  /// message arrives when the latency is over, too.
   double passed(double now, uint64_t bytes, const link_terms& terms) {
     free_at_ =
       std::max(free_at_, now) + static_cast<double>(bytes) / terms.rate;

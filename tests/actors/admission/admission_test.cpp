@@ -152,7 +152,7 @@ TEST_CASE("a shard that takes the run to have other nodes is told of these") {
   parts.settings.cluster.shards = 3; // One has joined and has no address yet.
   parts.shard_counts = {4, 3, 3};
   entrance it;
-  bool seeks = false; // For the lead, at all nodes.
+  bool seeks = false; // Whether it looks for the lead at all nodes.
   auto answer = [&](const config::address& from, uint32_t rank,
                     uint32_t peers) {
     proto::Hello hello;
@@ -181,11 +181,11 @@ TEST_CASE("a shard that takes the run to have other nodes is told of these") {
     REQUIRE(found.nodes_size() == 2);
     CHECK(found.nodes(1).host() == "10.0.0.3");
     CHECK(found.nodes(1).port() == 5000);
-    // As many, in another order.
+    // The node has the right number of nodes, but another rank.
     CHECK(answer({"10.0.0.3", 5000}, 2, 3).nodes_size() == 2);
     // The same nodes: only the lead lets it in.
     CHECK(answer({"10.0.0.3", 5000}, 1, 3).accepted() == leads);
-    // One that was left out.
+    // A node that was left out.
     CHECK(answer({"10.0.0.2", 5000}, 1, 4).nodes_size() == 0);
     seeks = true;
     found = answer({"10.0.0.3", 5000}, 1, 4);
@@ -214,7 +214,7 @@ TEST_CASE("who says hello again has given up what it was given before") {
   auto second = it.hello(caller);
   CHECK_FALSE(it.actors.alive(first));
   CHECK(it.actors.alive(second));
-  // But for what it uses: a node may have more than one link.
+  // But a gateway that has a link stays: a node may have more than one link.
   it.come(second, it.link.handle);
   auto third = it.hello(caller);
   CHECK(it.actors.alive(second));
@@ -244,12 +244,12 @@ TEST_CASE("a link that is nobody is no link") {
 
 TEST_CASE("a port is shut before the last descriptor, and opens for more than "
           "one node") {
-  // Of 64, 16 are the run's own.
+  // Of 64 descriptors 16 are the run's own.
   CHECK(should_accept(true, 16, 64));
   CHECK_FALSE(should_accept(true, 15, 64));
   CHECK_FALSE(should_accept(false, 19, 64));
   CHECK(should_accept(false, 20, 64));
-  // With few in all, fewer are.
+  // With fewer descriptors in all, the run keeps fewer.
   CHECK(should_accept(true, 8, 32));
   CHECK_FALSE(should_accept(true, 7, 32));
   CHECK(should_accept(true, 1000, 1'048'576));

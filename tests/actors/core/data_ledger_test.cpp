@@ -129,7 +129,7 @@ private:
 
   uint64_t below(uint64_t n) { return random_() % n; }
 
-  /// As the data has it: rank r has every N-th from r on.
+  /// The place of a sample in the data: rank r has every N-th from r on.
   uint64_t order_of(const place& x) const {
     return parted_ ? (x.part + x.position * workers_) % samples_ : x.position;
   }
@@ -382,8 +382,9 @@ TEST_CASE("each sample is settled once an epoch while all are there") {
     }
 }
 
-// Leased: nothing changes. Static: at most once, and what is missing of an
-// epoch that is complete is what the ledger says was left out.
+// If samples are leased, nothing changes. If they are divided among ranks, each
+// counts at most once, and the samples that a complete epoch lacks are those
+// that the ledger counts as left out.
 TEST_CASE("workers that leave and come back never make a sample count twice") {
   auto workers = GENERATE(1u, 2u, 3u, 4u, 7u, 8u);
   uint64_t left_out = 0;
@@ -409,7 +410,7 @@ TEST_CASE("workers that leave and come back never make a sample count twice") {
       }
       REQUIRE(cluster.ledger().left_out() == missing);
       left_out += missing;
-      // All are there again, and so is the last epoch as a whole.
+      // All ranks are there again, so the last epoch is complete.
       REQUIRE(cluster.counts(until - 1) == cluster.expected());
     }
   CHECK(((left_out > 0) == (workers > 1)));

@@ -40,7 +40,7 @@ TEST_CASE("a run applies its epochs and nothing else, whatever happens") {
       played_cluster cluster{spec, samples, 1 + random() % 20, epochs(3)};
       cluster.ahead = 1 + random() % 5;
       auto there = ranks(workers + 1);
-      // First anything may happen, then all work on.
+      // At first anything may happen; later all workers work on.
       for (int event = 0; event < 10'000 && !cluster.stopped(); ++event) {
         auto who = anyone(there, random);
         if (event < 150 || !cluster.contains(who) || !cluster.joined(who) ||
@@ -113,7 +113,7 @@ TEST_CASE("of two gradients of a lease the later one is dropped") {
   auto& scheduler = cluster.step_scheduler();
   auto both = cluster.current_lease(worker_id{0});
   cluster.finish(worker_id{1});
-  // It has not heard of it yet.
+  // Worker 0 has not heard of it yet.
   CHECK(scheduler.holds(worker_id{0}, {{both.id}}, both.count));
   cluster.ignore_cancel(worker_id{0});
   cluster.finish(worker_id{0});
@@ -160,7 +160,7 @@ TEST_CASE("one without work goes on with the samples of one who leaves") {
 }
 
 TEST_CASE("a policy that needs more gradients than are left gets them") {
-  // Two for a step.
+  // The policy needs two gradients for a step.
   auto goes_on = GENERATE(false, true);
   auto ahead = GENERATE(2u, 3u, 5u);
   auto leases = GENERATE(range(1u, 12u));

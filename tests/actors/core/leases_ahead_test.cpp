@@ -14,7 +14,7 @@ using namespace troupe::test;
 
 namespace {
 
-/// One worker in the cluster, that asked for so many leases of ten samples.
+/// One worker in the cluster, which asked for so many leases of ten samples.
 struct alone {
   explicit alone(uint32_t ahead) {
     uut.enlist(w0, life_number{1}, {}, ahead);
@@ -75,7 +75,7 @@ TEST_CASE("a gradient of several leases settles all of them") {
   REQUIRE(out.updates.size() == 1);
   CHECK(on.uut.ledger().settled() == 30);
   REQUIRE(out.release.size() == 1);
-  CHECK(out.release[0].leases.size() == 3); // It still has one.
+  CHECK(out.release[0].leases.size() == 3); // One of four is left.
   CHECK_FALSE(out.release[0].dropped);
 }
 

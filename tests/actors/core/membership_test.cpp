@@ -9,7 +9,7 @@ using namespace troupe::cores;
 
 namespace {
 
-/// `2.1 #3` for life 1 of rank 2, given by change 3; or the refusal.
+/// `2.1 #3` for life 1 of rank 2, which change 3 has given; or the refusal.
 std::string seat_text(const std::variant<seat, turned_away>& x) {
   if (auto why = std::get_if<turned_away>(&x))
     return std::string{to_string(*why)};

@@ -39,7 +39,7 @@ public:
     tell(now, inputs::arrived{header, {}});
   }
 
-  /// Both make so many turns of a other_worker, from 0 on.
+  /// Both workers make so many turns of one second, from 0 on.
   void make_turns(int turns) {
     for (int i = 1; i <= turns; ++i) {
       push(i, one_worker);
@@ -49,7 +49,8 @@ public:
     look_until(turns);
   }
 
-  /// Looks at its intervals; whom it found last, and when.
+  /// Looks at the watch's intervals; returns the workers that it found late,
+  /// and when.
   std::vector<std::pair<worker_id, double>> look_until(double end,
                                                        bool listens = true) {
     std::vector<std::pair<worker_id, double>> out;

@@ -142,7 +142,8 @@ TEST_CASE("a peer reads the weights of its context, and its gradient when that "
   auto gradient = read(6, {lease_id{1}, 0, true, 10, 20});
   CHECK(gradient.kind == frame_kind::passed);
   CHECK(gradient.tensor.shape().count == 20);
-  // More than is there, than is sent at a time, or of nobody.
+  // A read of more elements than there are, of more than are sent at a time, or
+  // at a place that does not exist.
   auto all = on.it.plan.parameters;
   auto most = on.it.plan.most_activations;
   for (const auto& [first, count] : {std::pair{all - 5, uint64_t{6}},
@@ -193,7 +194,7 @@ TEST_CASE("with shards in several processes a call goes to the one that it "
         },
       };
     });
-    // Workers get nothing but their own part, from the lead.
+    // Workers get only their own part of the weights, from the lead.
     parts.parts.push_back(
       {parameter_server_actor{shard}, parts.parts.size() == 2 ? 5u : 0u});
   }

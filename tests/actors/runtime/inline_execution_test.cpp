@@ -106,8 +106,8 @@ TEST_CASE(
   with_inline_execution config;
   std::promise<std::thread::id> first, second, third;
   caf::actor_system system{config};
-  // Lazily: else one may still be on its way to its first rest, on a thread of
-  // the pool, when its message comes.
+  // Lazily: otherwise an actor may still run on a thread of the pool, on its
+  // way to its first rest, when its message comes.
   auto last =
     system.spawn<caf::lazy_init>(relay, std::vector<caf::actor>{}, &third);
   auto middle = system.spawn<caf::lazy_init>(relay, std::vector{last}, &second);
@@ -129,7 +129,8 @@ TEST_CASE("without inline execution in the system a message is just sent") {
   CHECK(result_of(second) != result_of(first));
 }
 
-// The one asked by all is busy on one thread while others bring more mail.
+// The actor that all send to is busy on one thread while others bring more
+// mail.
 TEST_CASE("whatever many threads send to one actor arrives") {
   constexpr int32_t threads = 8;
   constexpr int32_t rounds = 500;
@@ -161,7 +162,8 @@ TEST_CASE("an inline call leaves the next message of an actor that takes long "
   CHECK(threads[3] != threads[0]);
 }
 
-// How many depends on the machine: whoever is interrupted takes long, too.
+// How many depends on the machine: a handler that is interrupted takes long,
+// too.
 TEST_CASE("an inline call handles a few brief messages of an actor itself") {
   constexpr size_t most = 4;
   size_t seen = 0;
@@ -176,7 +178,8 @@ TEST_CASE("an inline call handles a few brief messages of an actor itself") {
   CHECK(seen > 1);
 }
 
-// As an agent, which is told of a lease and asked for a gradient by one worker.
+// Like an agent, to which one worker sends a lease and then a request for a
+// gradient.
 TEST_CASE("an inline call that has other actors to run comes back to one that "
           "has more mail") {
   with_inline_execution config;

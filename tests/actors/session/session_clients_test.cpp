@@ -1,5 +1,5 @@
 // How session clients end: with one line after an unforeseen error, as the lead
-// says, or without it. Over real connections.
+// says, or when the lead is lost. Over real connections.
 
 #include "actors/admission/admission.hpp"
 #include "actors/runtime/inline_execution.hpp"
@@ -53,7 +53,7 @@ parameter_server_actor make_server(caf::actor_system& system) {
   });
 }
 
-/// So that the admission is that of a lead.
+/// A coordinator, which makes the admission that of a lead.
 coordinator_actor make_coordinator(caf::actor_system& system) {
   return caf::actor_cast<coordinator_actor>(
     system.spawn([](caf::event_based_actor*) {
@@ -133,8 +133,8 @@ public:
   }
 
   /// How a node ends whose participant is created by this function.
-  /// @param first Where the node looks for the lead, until it is told better;
-  /// 0: it is there.
+  /// @param first The port at which the node looks for the lead until it is
+  /// told a better one; 0: the lead's.
   template <class F>
   run_end end_of_worker(F make, uint16_t first = 0,
                         const std::string& found = "127.0.0.1") {
@@ -157,7 +157,7 @@ public:
     return wait();
   }
 
-  /// @param at Where the shard looks for its lead; 0: it is there.
+  /// @param at The port at which the shard looks for its lead; 0: the lead's.
   template <class F>
   run_end end_of_shard(F make, uint16_t at = 0,
                        shard_session_client_parts parts = {}) {
@@ -184,16 +184,16 @@ public:
     return wait();
   }
 
-  /// The lead says how the run has ended, and is gone before its shard has come
-  /// to that.
+  /// The lead says how the run has ended, and is gone before its shard has
+  /// heard it.
   run_end end_of_shard_after(std::chrono::milliseconds busy) {
     return end_without_lead({}, busy);
   }
 
-  /// The lead is gone while it has a shard.
-  /// @param parts What the shard's session client knows of others.
-  /// @param last_words How long the shard needs to hear `how` the run, or this
-  /// life of it, has ended; nothing: it has not.
+  /// The lead is lost while it has a shard.
+  /// @param parts What the shard's session client knows of other nodes.
+  /// @param last_words How long the shard needs to hear that the run, or this
+  /// life of it, has ended in the way `how`; nothing: it has not ended.
   run_end end_without_lead(shard_session_client_parts parts,
                            std::optional<std::chrono::milliseconds> last_words,
                            const run_end& how = {}) {
@@ -228,12 +228,12 @@ public:
     return wait();
   }
 
-  /// The lead names another shard, there.
+  /// The lead names a shard at this host.
   void open_shard_at(const std::string& host) { roster_->open({{host, 4243}}); }
 
   uint16_t port() const { return port_; }
 
-  /// How long the shard was there after its lead.
+  /// How long the shard stayed after its lead was lost.
   std::chrono::steady_clock::duration patience() const {
     return closed_at_.value() - lost_at_;
   }
@@ -389,7 +389,7 @@ TEST_CASE("a node whose lead is lost goes on with those that it knows") {
   auto how = two_nodes{}.end_without_lead(knows, {});
   CHECK((how.next == std::vector{shard_id{1}}));
   CHECK_FALSE(how.line.empty());
-  // But not if the run is over.
+  // But a node does not go on if the run is over.
   CHECK(two_nodes{}.end_without_lead(knows, 10ms).next.empty());
   auto alone = two_nodes{}.end_without_lead({}, {});
   CHECK(alone.next.empty());

@@ -98,7 +98,8 @@ struct one_shard {
     actors.tell(shard, state_atom_v, piece_wanted, places);
   }
 
-  /// How many numbers came in chunks; those of each part are all the same.
+  /// How many numbers came in chunks. Checks that those of each part are all
+  /// the same.
   int64_t sent() const {
     const auto& bytes = registrar->bytes;
     std::vector<float> numbers(bytes.size() / sizeof(float));

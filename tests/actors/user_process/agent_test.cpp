@@ -402,14 +402,15 @@ TEST_CASE("a lease whose number was there before gets another one") {
   on.ask_for(second_lease);
   on.actors.tell(on.agent, cancel_atom_v);
   on.expect(kind::cancelled, second_lease.id);
-  // Of a server that was started again: other samples.
+  // A lease with the same number but other samples, of a server that was
+  // started again.
   lease same{second_lease.id, 0, 40, 8};
   on.load(same);
   on.expect(kind::lease, lease_id{13});
   auto report = on.compute(same);
   for (auto frame = on.next(); frame.kind != kind::weights; frame = on.next())
     CHECK(frame.kind == kind::memory);
-  on.send_gradient(second_lease.id); // Of the one before.
+  on.send_gradient(second_lease.id); // For the earlier lease.
   CHECK(report->open());
   on.send_gradient(lease_id{13});
   CHECK(report->get<gradient_report>().samples == 8);

@@ -136,7 +136,7 @@ TEST_CASE("pushes that came as one tensor weigh what they do apart") {
   auto found = step_of(together, {same, same, other});
   auto expected = step_of(apart, {same, copy(same), other});
   CHECK((at::allclose(found, expected, 1e-5, 1e-7)));
-  // And not as if it were there once.
+  // The gradient that comes twice does not count as one.
   shares = {1, 0, 5};
   server_model once{settings, 10};
   CHECK_FALSE((
@@ -209,13 +209,13 @@ TEST_CASE("statistics may be infinite where they were from the beginning") {
   server_model model{settings, 10, heap_memory(), {}, first};
   auto gradient = gradient_of(model, 1, last);
   CHECK(model.sound(gradient));
-  gradient.know_finite(false); // As a path says of all of it.
+  gradient.know_finite(false); // A path judges all of it.
   CHECK(model.sound(gradient));
   CHECK_FALSE(model.sound(gradient_of(model, 1, last - 1)));
   CHECK_FALSE(model.sound(gradient_of(model, 1, 0)));
   CHECK_NOTHROW(save(model, 1, folder.path()));
   step(model, 1);
-  CHECK_FALSE(model.sound(gradient)); // Now it is finite.
+  CHECK_FALSE(model.sound(gradient)); // The last statistic is finite now.
 }
 
 TEST_CASE("a gradient whose statistics are not finite is not sound") {

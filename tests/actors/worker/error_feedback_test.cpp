@@ -88,17 +88,17 @@ TEST_CASE("error feedback is kept as it was after a settled gradient",
   home at;
   auto all = at.make();
   all.write(version{5}, gradient(0));
-  CHECK_FALSE(fs::exists(at.file(5))); // There was nothing.
+  CHECK_FALSE(fs::exists(at.file(5))); // There was no error feedback yet.
   leave(all, gradient(1), 1);
   all.write(version{10}, gradient(1));
   CHECK(at.found(10) == 1);
-  leave(all, gradient(2), 2); // On its way.
+  leave(all, gradient(2), 2); // This gradient is on its way.
   all.write(version{11}, gradient(1));
   CHECK(at.found(11) == 1);
   leave(all, gradient(3), 3);
-  all.write(version{12}, gradient(1)); // Not known any more.
+  all.write(version{12}, gradient(1)); // It is no longer known.
   CHECK_FALSE(fs::exists(at.file(12)));
-  leave(all, gradient(1, 2), 4); // In another life, on its way.
+  leave(all, gradient(1, 2), 4); // On its way, in another life.
   all.write(version{13}, gradient(0, 2));
   CHECK(at.found(13) == 3);
 }
@@ -178,7 +178,8 @@ TEST_CASE("a worker that comes late to a life trusts no older file",
   CHECK_FALSE(fs::exists(at.file(20)));
   leave(late, gradient(1, 2), 2);
   late.write(version{30}, gradient(1, 2));
-  // Its process is started anew in that life, where what it wrote is good.
+  // The worker's process is started anew in the same life, in which the file
+  // that it wrote is good.
   auto again = at.make();
   again.begin(life_number{2}, version{33}, who);
   CHECK(fs::exists(at.file(30)));
@@ -206,7 +207,8 @@ TEST_CASE("files of others and of other runs stay", "[error feedback]") {
   CHECK(fs::exists(other(20)));
   CHECK_FALSE(fs::exists(at.file(11)));
   CHECK(fs::exists(at.file(12)));
-  // With another rank it sorts out that rank's; what it left itself stays.
+  // With another rank it sorts out that rank's files; those of its own earlier
+  // rank stay.
   all.begin(life_number{3}, version{13}, worker_id{4});
   CHECK_FALSE(fs::exists(other(20)));
   CHECK(fs::exists(at.file(13)));
