@@ -36,7 +36,7 @@ void require_same_test(const config::run_description& run, const dataset& test,
   auto all = config::differences(run, here, config::relation::join);
   if (!all.empty())
     throw run_error(where +
-                    ": the run is scored on other data than there is here: " +
+                    ": the test data of the run are not those of this node: " +
                     config::to_string(all.front()));
 }
 

@@ -82,7 +82,7 @@ admission_state::meet(const std::string& bytes) {
     auto elsewhere = belongs_elsewhere(hello);
     early = !elsewhere && hello.seeks_lead() && !parts_.coordinator;
     refusal = elsewhere ? name_nodes(welcome)
-              : early   ? "it does not lead"
+              : early   ? "it does not lead the run"
                         : objection(hello);
   }
   if (refusal.empty() && parts_.roster && !is_shard(hello) &&

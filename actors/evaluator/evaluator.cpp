@@ -76,7 +76,7 @@ void evaluator_state::take_refusal(const caf::error& why) {
   if (++unknown_ < most_unknown)
     self_->send(parts_.session, connect_atom_v);
   else
-    leave({1, "the parameter server does not work with this evaluator: " +
+    leave({1, "the parameter server refuses all requests of this evaluator: " +
                 text_of(why)});
 }
 

@@ -165,9 +165,10 @@ context::~context() {
 
 void context::backward(const at::Tensor& loss) {
   if (state_ != state::forward)
-    throw usage_error("a context has one backward, after its forward");
+    throw usage_error("call backward once for a batch, after its forward");
   if (!loss.defined() || loss.numel() != 1)
-    throw usage_error("a loss is one number");
+    throw usage_error("backward needs a loss of one number, for example a "
+                      "mean");
   auto gradient = torch::autograd::grad({loss}, {scores_}, {}, std::nullopt,
                                         false, /*allow_unused=*/true)[0];
   if (!gradient.defined())

@@ -100,7 +100,7 @@ private:
 
   std::string gap() {
     return "(left out    " + std::to_string(std::exchange(left_out_, 0)) +
-           " lines while nobody took them)\n";
+           " lines, since nobody read them in time)\n";
   }
 
   int file_;

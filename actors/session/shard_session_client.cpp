@@ -108,8 +108,8 @@ void shard_session_client_state::stop() {
 void shard_session_client_state::note_end(const run_end& how) {
   if (!parts_.waits_after_failure || !how.failed() || stops_)
     return end(how);
-  say("waiting      for the next life of the lead shard at " + address() +
-      ", of which this one has failed: " + how.line);
+  say("waiting      for the lead shard at " + address() +
+      " to start again; it has failed: " + how.line);
   if (!registrar_)
     return;
   self_->demonitor(registrar_);

@@ -28,7 +28,7 @@ std::vector<std::string> lines_of(const models::weights_file& from,
   if (!taken.names.empty())
     out.push_back(taken.names);
   if (!taken.skipped.empty())
-    out.push_back("as usual, not from the file: " +
+    out.push_back("drawn, not from the file: " +
                   config::join(taken.skipped, ", "));
   if (from.has_optimizer())
     out.emplace_back("the optimizer's state in the file is not used");

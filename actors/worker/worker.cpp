@@ -140,7 +140,7 @@ void worker_state::look_for_place(const caf::error& why) {
   if (++unknown_ < most_unknown)
     self_->send(parts_.session, connect_atom_v);
   else
-    leave({1, "the parameter server does not work with this worker: " +
+    leave({1, "the parameter server refuses all requests of this worker: " +
                 text_of(why)});
 }
 

@@ -25,7 +25,9 @@ config::next_life place_in(const run_end& how, const known_nodes& known,
   auto mine =
     known.rank() ? std::ranges::find(how.next, *known.rank()) : how.next.end();
   if (mine == how.next.end())
-    throw run_error("this node was lost to the others, which go on");
+    throw run_error(
+      "the other nodes took this one for dead, and go on without it; start "
+      "it with --join to take part again");
   config::next_life out;
   out.rank = static_cast<uint32_t>(mine - how.next.begin());
   out.peers = static_cast<uint32_t>(how.next.size());

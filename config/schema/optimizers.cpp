@@ -47,8 +47,8 @@ std::string misfit_of(const group_numbers& group,
   if (facts != nullptr && !facts->has_momentum)
     return "has a momentum, which " + settings.optimizer + " does not know";
   if (*group.momentum > 0 && settings.momentum == 0)
-    return "has a momentum, for which the others must have one: give "
-           "--momentum above 0, and momentum=0 to those that are to have none";
+    return "has a momentum, but --momentum is 0: set --momentum above 0, and "
+           "give momentum=0 to each group that should have none";
   return "";
 }
 

@@ -150,7 +150,8 @@ void add_training(std::vector<key>& table) {
          "are added up; not given: all",
          from{1, 1 << 24});
   at.add("loss", &s::loss, scope::cluster, choices(known_losses()),
-         "what training makes less: of the scores of a network and the labels",
+         "the loss that training minimises, of the network's scores and the "
+         "labels",
          one_of{known_losses()});
   at.add("label-smoothing", &s::label_smoothing, scope::cluster, "X",
          "share of a label that all classes have alike, in training",

@@ -23,11 +23,13 @@ void require_registered(std::string_view kind,
   for (const auto& each : all) {
     auto shown = "the " + std::string{kind} + " " + in_quotes(each.name) +
                  " that this program registers ";
-    if (!is_plain(each.name) || !each.complete)
-      throw usage_error(shown + "has no name of letters, digits, '-', '_' and "
-                                "'.', or no function");
+    if (!is_plain(each.name))
+      throw usage_error(shown + "has a name of other characters than letters, "
+                                "digits, '-', '_' and '.': rename it");
+    if (!each.complete)
+      throw usage_error(shown + "lacks a function: give it all of them");
     if (std::ranges::count(all, each.name, &registered_name::name) > 1)
-      throw usage_error(shown + "is there already");
+      throw usage_error(shown + "has the name of another: rename it");
   }
 }
 

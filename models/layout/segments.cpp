@@ -66,7 +66,8 @@ rules_of(const std::vector<std::vector<std::string>>& modules,
   for (const auto& rule : rules)
     if (std::ranges::find(out, &rule) == out.end())
       refuse(config::in_quotes(rule.pattern) +
-             " decides for no part that a line before it does not; the "
+             " has no effect: it matches no part of the network, or an "
+             "earlier line places each part that it matches; the "
              "network has " +
              listed(modules));
   return out;

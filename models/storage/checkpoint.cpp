@@ -130,7 +130,8 @@ void publish(const fs::path& temporary, const fs::path& path) {
 void check_slot_keys(std::span<const named_tensor> slots) {
   for (const auto& x : slots)
     if (!x.name.starts_with(slot_prefix))
-      throw run_error("optimizer key without optim.: " + config::shown(x.name));
+      throw run_error(config::shown(x.name) +
+                      ": the name of an optimizer's state begins with optim.");
 }
 
 // -- reading ------------------------------------------------------------------

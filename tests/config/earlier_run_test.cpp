@@ -220,7 +220,8 @@ TEST_CASE("a run that has no weights yet is begun anew as it was meant",
   CHECK(all.lr == 0.1);
 }
 
-TEST_CASE("a configuration that is none is said by name", "[earlier-run]") {
+TEST_CASE("a config.ini that is no configuration is refused by its path",
+          "[earlier-run]") {
   auto broken = [](const std::string& ini) {
     return [=](const settings&, bool) {
       return earlier_run{"r/config.ini", ini, true};

@@ -299,7 +299,8 @@ TEST_CASE("overwrite does not follow links out of the run", "[train-dir]") {
   CHECK_FALSE(fs::is_symlink(root.path() / "r/metrics.jsonl"));
 }
 
-TEST_CASE("a train-dir that cannot be is said by name", "[train-dir]") {
+TEST_CASE("a train-dir that cannot be made is refused by its path",
+          "[train-dir]") {
   scratch root;
   root.write("file", "x");
   CHECK(complaint([&] { open_run_directory(in("file"), root.path()); }) ==

@@ -154,7 +154,7 @@ TEST_CASE("a file of something else is left as it is") {
   CHECK_FALSE(fs::exists(to.path() / "a.bin.part"));
 }
 
-TEST_CASE("what is not there, or nobody, is one line") {
+TEST_CASE("a missing file or a silent server fails with one line") {
   file_server from;
   scratch_folder to;
   auto line = error_line<run_error>(

@@ -231,9 +231,10 @@ TEST_CASE("a file that has a checkpoint's name is replaced, too") {
 TEST_CASE("slots of an optimiser need their prefix") {
   temporary_folder folder;
   sample_tensors tensors{1};
-  CHECK_THROWS_WITH(write_checkpoint(folder.path(), sample_manifest(1),
-                                     {tensors.weights, tensors.weights}),
-                    ContainsSubstring("without optim.: conv1.weight"));
+  CHECK_THROWS_WITH(
+    write_checkpoint(folder.path(), sample_manifest(1),
+                     {tensors.weights, tensors.weights}),
+    ContainsSubstring("conv1.weight: the name of an optimizer"));
   CHECK(fs::is_empty(folder.path()));
 }
 

@@ -136,7 +136,7 @@ TEST_CASE("numbers go from one rank to another, in order") {
   check_clean();
 }
 
-TEST_CASE("both ways at once") {
+TEST_CASE("two ranks send to each other at the same time") {
   {
     cluster all{2};
     std::vector<double> a{1.5, 2.5}, b{3.5, 4.5}, x(2), y(2);

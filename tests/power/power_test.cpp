@@ -308,7 +308,7 @@ TEST_CASE("a loss of power leaves the last checkpoint that was acknowledged") {
   check_first_life();
 }
 
-TEST_CASE("a loss of power in the life after a loss of power") {
+TEST_CASE("a second loss of power leaves a whole checkpoint, too") {
   temporary_folder folder{fast_folder()};
   recording first{folder / "first"};
   first.of([&] { first_life(first.root); });

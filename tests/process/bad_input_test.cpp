@@ -164,7 +164,7 @@ constexpr row bad_calls[] = {
    "--device cuda: this release computes without CUDA; use --device cpu"},
 };
 
-TEST_CASE("bad command lines and configurations") {
+TEST_CASE("a bad command line or configuration is refused in one line") {
   process_fixture on;
   fs::create_directory(on.home() / "folder");
   spill(on.home() / "misspelt.ini", "[training]\nlr = 0.1\nmomentun = 0.9\n");
@@ -268,7 +268,7 @@ void write_bad_sets(const fs::path& home) {
 
 } // namespace
 
-TEST_CASE("bad data files") {
+TEST_CASE("a bad data file is refused in one line") {
   process_fixture on;
   auto at = [&](const char* folder) {
     return on.home() / folder;
@@ -349,7 +349,7 @@ void flip_a_byte(const fs::path& path) {
 
 } // namespace
 
-TEST_CASE("bad run directories and checkpoints of other runs") {
+TEST_CASE("bad run directories and checkpoints of other runs are refused") {
   process_fixture on;
   make_run(on);
   spill(on.home() / "file", "mine");
@@ -385,7 +385,7 @@ TEST_CASE("a damaged checkpoint gives way to the one before") {
   }
 }
 
-TEST_CASE("damaged checkpoints only") {
+TEST_CASE("a run with damaged checkpoints only is not resumed") {
   process_fixture on;
   make_run(on);
   for (const auto& name : checkpoints_of(on.run()))
@@ -422,7 +422,7 @@ void check_full(process_fixture& on, child& who, const std::string& reason) {
 
 } // namespace
 
-TEST_CASE("files that may not grow") {
+TEST_CASE("a run whose files may not grow fails in one line") {
   process_fixture on;
   child_options how;
   how.largest_file = 1 << 20;
@@ -436,7 +436,7 @@ TEST_CASE("files that may not grow") {
   CHECK(checkpoints_of(on.run()).empty());
 }
 
-TEST_CASE("a full disk") {
+TEST_CASE("a full disk ends a run in one line") {
   process_fixture on;
   fs::create_directory(on.run());
   // A file system in a mount namespace of our own, which ends with this
@@ -531,7 +531,7 @@ std::string greedy_header() {
 
 } // namespace
 
-TEST_CASE("a port that is in use") {
+TEST_CASE("a port that is in use is refused") {
   process_fixture on;
   socket_guard taken{listen_on(on.port())};
   auto server = on.server({});
@@ -555,7 +555,7 @@ TEST_CASE("a host of another machine is no place to listen") {
                 "cannot listen on 203\\.0\\.113\\.7:0: Cannot assign .*");
 }
 
-TEST_CASE("a host whose name does not resolve") {
+TEST_CASE("a host whose name does not resolve is refused") {
   process_fixture on;
   const flags nowhere{"--host", "nowhere.invalid", "--insecure-network",
                       "--connect-timeout", "0.5"};
@@ -571,7 +571,7 @@ TEST_CASE("a host whose name does not resolve") {
                   ".*[Nn]ame.*\\); check \\[cluster\\] host and port.*");
 }
 
-TEST_CASE("a peer that never answers") {
+TEST_CASE("a peer that never answers is given up in one line") {
   process_fixture on;
   socket_guard mute{listen_on(on.port())};
   auto worker = on.worker({"--connect-timeout", "2"});
@@ -580,7 +580,7 @@ TEST_CASE("a peer that never answers") {
                   " within 2 s .*");
 }
 
-TEST_CASE("a peer that talks nonsense") {
+TEST_CASE("a peer that talks nonsense is refused in one line") {
   process_fixture on;
   socket_guard babbler{listen_on(on.port())};
   auto worker = on.worker({"--connect-timeout", "2"});
@@ -598,7 +598,7 @@ TEST_CASE("a peer that talks nonsense") {
     worker, 1, "(no parameter server at )?127\\.0\\.0\\.1:" + on.port() + ".*");
 }
 
-TEST_CASE("a node that was meant for another run") {
+TEST_CASE("a node that was meant for another run is refused") {
   process_fixture on;
   auto server = on.listening_server(
     {"--workers", "1", "--max-steps", "3", "--run-id", "night 7"});
@@ -613,7 +613,7 @@ TEST_CASE("a node that was meant for another run") {
   CHECK(worker.said("connected .* as worker 0 over .*, run night 7"));
 }
 
-TEST_CASE("a node whose settings are not those of the cluster") {
+TEST_CASE("a node with other settings than the cluster is refused") {
   process_fixture on;
   auto server = on.listening_server({"--workers", "1", "--epochs", "1"});
   auto other = on.worker({"--batch-size", "32"});
@@ -628,7 +628,7 @@ TEST_CASE("a node whose settings are not those of the cluster") {
   check_end(worker, 0);
 }
 
-TEST_CASE("a node without what the cluster needs") {
+TEST_CASE("a node without what the cluster needs is refused") {
   process_fixture on;
   write_data(on.home() / "good", 100);
   write_data(on.home() / "other", 90);
@@ -648,7 +648,7 @@ TEST_CASE("a node without what the cluster needs") {
   check_end(worker, 0);
 }
 
-TEST_CASE("a rank that is taken") {
+TEST_CASE("a rank that is taken is refused") {
   process_fixture on;
   auto server = on.listening_server({"--workers", "2", "--epochs", "1"});
   auto first = on.worker({"--rank", "0"});

@@ -327,7 +327,7 @@ TEST_CASE("what is wrong with a cut is one line") {
     {{"--mode", "pipeline", "--placement", "conv1=worker,fc1=worker,*=worker"},
      "its modules must follow each other"},
     {{"--mode", "remote-forward", "--placement", "body=ps:0,*=worker"},
-     "'body' decides for no part"},
+     "'body' has no effect"},
     {{"--mode", "remote-forward", "--placement", "conv*=ps:0"},
      "no line says where fc1 is; add one, as in '* = worker'"},
     {{"--mode", "remote-forward", "--placement", "*=ps:1"},

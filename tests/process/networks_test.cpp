@@ -124,7 +124,7 @@ TEST_CASE("an event log gives weights and statistics again, bit by bit") {
   }
 }
 
-TEST_CASE("error feedback network trains across processes, and resumes") {
+TEST_CASE("a residual network trains across processes, and resumes") {
   process_fixture on;
   auto all = small + flags{"--workers", "2",           "--checkpoint-freq",
                            "10",        "--eval-freq", "10"};

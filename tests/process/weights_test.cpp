@@ -204,7 +204,7 @@ TEST_CASE("what is skipped begins as usual") {
   auto all = flags{"--simulate", "--train-dir", "skip",         "--init",
                    "weights.pt", "--init-skip", "fc?.*,conv1.*"};
   auto said = run_to_end(on, "skip", short_run + all);
-  CHECK(said.find("init         as usual, not from the file: conv1.weight, "
+  CHECK(said.find("init         drawn, not from the file: conv1.weight, "
                   "conv1.bias, fc1.weight") != std::string::npos);
   auto line =
     run_to_end(on, "idle",

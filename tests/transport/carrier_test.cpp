@@ -218,7 +218,8 @@ TEST_CASE("a carrier of chunks refuses what breaks the protocol") {
       CHECK(it.expect(i));
     }
     CHECK_THROWS_MATCHES(it.place(99, tensor), path_error,
-                         Message("the other end does not take what is sent"));
+                         Message("the other node does not receive the tensors "
+                                 "that are sent to it"));
     CHECK_THROWS_MATCHES(it.expect(99), path_error,
                          Message("too many tensors at a time"));
     it.near.let_go(1);

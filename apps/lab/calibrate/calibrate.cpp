@@ -122,8 +122,8 @@ void print(const recorded_times& found, const std::vector<candidate>& all) {
   std::printf("\nbest: --compute-time \"%s\"\n", best.compute_time.c_str());
   auto limit = chance(found.gradients());
   if (best.distance > limit)
-    std::printf("but it is not the distribution of these times: it is off by "
-                "%.3f, chance explains %.3f\n",
+    std::printf("but these times do not follow it: the distance is %.3f, and "
+                "chance explains %.3f\n",
                 best.distance, limit);
   if (found.cancelled > 0)
     std::printf(

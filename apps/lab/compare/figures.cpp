@@ -130,7 +130,8 @@ run_figures read_run(const std::filesystem::path& folder,
                   why.what() + "; was the run cut off?");
 } catch (const json::exception&) {
   throw run_error(folder.string() +
-                  ": summary.json or metrics.jsonl lacks what a run writes");
+                  ": summary.json or metrics.jsonl is not what a run writes; "
+                  "remove the folder and compare again");
 }
 
 spread spread_of(const std::vector<double>& values) {

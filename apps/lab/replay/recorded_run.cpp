@@ -103,7 +103,7 @@ std::optional<int64_t> recorded_run::next_time() const {
 
 void recorded_run::advance() {
   if (!seen_ && !closed_)
-    throw run_error(line("the server took no notice of it" +
+    throw run_error(line("the replayed server did not react to it" +
                          (last_refusal.empty() ? "" : ": " + last_refusal)));
   current_ = std::move(*next_);
   seen_ = false;
@@ -132,7 +132,8 @@ void recorded_run::check(const proto::LogEvent& found) {
   }
   if (seen_)
     throw run_error(
-      line("the server met more than the event log holds after it"));
+      line("the replayed server met an event after it that the event log "
+           "does not have"));
   seen_ = true;
   if (stops_early(found)) {
     closed_ = stopped_early_ = true;

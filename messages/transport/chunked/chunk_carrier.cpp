@@ -13,7 +13,8 @@ std::string_view chunk_carrier::name() const {
 
 outgoing_tensor chunk_carrier::place(frame_head& head, const payload& tensor) {
   if (leaving_.size() == max_pushes_in_flight)
-    throw path_error{"the other end does not take what is sent"};
+    throw path_error{
+      "the other node does not receive the tensors that are sent to it"};
   leaving_.begin(head.request, tensor, send_);
   return {};
 }

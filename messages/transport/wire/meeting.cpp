@@ -180,7 +180,9 @@ void introduce(socket& line, const std::string& token, double patience) {
   iovec in[] = {{&answer, 1}};
   line.patience(patience);
   if (!line.receive(in, nullptr) || answer != accepted)
-    throw path_error{"the parameter server does not take the connection"};
+    throw path_error{
+      "the parameter server did not accept the connection for tensors; its "
+      "output says why"};
   line.patience(0);
 }
 

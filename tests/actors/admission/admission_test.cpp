@@ -142,7 +142,7 @@ TEST_CASE("who seeks the lead is not let in by another shard") {
   auto found = it.welcome("evaluator", true);
   CHECK_FALSE(found.accepted());
   CHECK(found.later());
-  CHECK(found.refusal() == "it does not lead");
+  CHECK(found.refusal() == "it does not lead the run");
   CHECK(it.welcome("worker").accepted());
 }
 
@@ -234,7 +234,7 @@ TEST_CASE("only so many peers are waited for at a time") {
     CHECK(it.actors.alive(one));
 }
 
-TEST_CASE("a link that is nobody is no link") {
+TEST_CASE("a peer that comes without a link is refused") {
   entrance it;
   auto gateway = it.hello();
   CHECK(it.come(gateway, parameter_server_actor{})->code() ==

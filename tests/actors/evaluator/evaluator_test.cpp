@@ -172,5 +172,5 @@ TEST_CASE("an evaluator looks for a new link when it does not understand an "
   refuse(caf::make_error(errc::failed, std::string{"no"}));
   REQUIRE(it.session->ended.size() == 1);
   CHECK(it.session->ended[0].line ==
-        "the parameter server does not work with this evaluator: no");
+        "the parameter server refuses all requests of this evaluator: no");
 }

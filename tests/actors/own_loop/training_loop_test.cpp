@@ -382,14 +382,14 @@ TEST_CASE("calls in a wrong order are told to the loop") {
   auto task = at.task(1);
   auto report = at.compute(task);
   CHECK(at.push(task, report).equal(at.expected(task)));
-  auto once = "a context has one backward, after its forward";
+  auto once = "call backward once for a batch, after its forward";
   CHECK((of.read(11) ==
          std::vector<std::string>{
            "forward takes as many samples as the context has: 12", once,
            "a context has weights between forward and step",
            "a step comes once, after backward", "a context has one forward",
            "a context has gradients between backward and step",
-           "a loss is one number",
+           "backward needs a loss of one number, for example a mean",
            "the loss does not depend on what forward has given", once,
            "the server steps all parameters of the network: give the "
            "optimiser all of them",

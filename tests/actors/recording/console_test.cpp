@@ -70,7 +70,7 @@ TEST_CASE("nobody waits for a console, and it does not grow") {
   auto text = to.read_all(it);
   it.say("last");
   text += to.read_all(it);
-  CHECK(text.ends_with(" lines while nobody took them)\nlast\n"));
+  CHECK(text.ends_with(" lines, since nobody read them in time)\nlast\n"));
   auto whole = 0;
   auto left_out = 0;
   std::istringstream lines{text};

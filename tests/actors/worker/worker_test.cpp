@@ -337,7 +337,7 @@ TEST_CASE("a worker that meets unknown errors again and again says so and "
   REQUIRE(it.session->ended.size() == 1);
   CHECK(it.session->ended[0].status == 1);
   CHECK(it.session->ended[0].line ==
-        "the parameter server does not work with this worker: no");
+        "the parameter server refuses all requests of this worker: no");
 }
 
 TEST_CASE("a worker ignores answers of an earlier role") {
