@@ -46,7 +46,7 @@ class Run:
         newest checkpoint ("last") or of the checkpoint at this step.
 
         Args:
-            average: The average of the weights at that checkpoint (`ema_decay`). The
+            average: Take the average of the weights at that checkpoint (`ema_decay`). The
                 best weights are an average if `best_by` names a metric of it.
         """
         if step == "best" and average:
