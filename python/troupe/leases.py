@@ -48,7 +48,8 @@ class _Task:
 class LeaseBook:
     """Which leases a worker has, and how far each of them is. The worker and its
     loaders share the book: they take leases from it, begin them one after another, and
-    tell it when their loop has ended. To be used by the thread that made it.
+    tell it when their loop has ended. A *round* is the batches since the last step. To be
+    used by the thread that made it.
 
     Args:
         session: The worker's. It must have joined before the first lease is asked for.
@@ -67,7 +68,7 @@ class LeaseBook:
         self._leases: deque[Lease] = deque()
         self._withdrawn: set[int] = set()
         self._task: _Task | None = None
-        self._next_task: _Task | None = None  # It came before the round was answered.
+        self._next_task: _Task | None = None  # Came before the round was answered.
         self._round: list[Lease] = []  # The batches since the last step.
         self._in_vain = False  # The round, or the gradient sent last, was cancelled.
         self._sent = 0  # The lease of the gradient sent last.
