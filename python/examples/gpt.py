@@ -3,9 +3,9 @@
     python gpt.py serve TEXT --workers 2 &
     python gpt.py TEXT & python gpt.py TEXT &
 
-The server trains with AdamW, without decay of biases and norms, after a warm-up
-along a cosine, with gradients clipped. The embedding and the last layer share
-their weights.
+The server trains with AdamW, without weight decay of biases and norms. The learning
+rate follows a cosine after a warm-up, and gradients are clipped. The embedding and the
+last layer share their weights.
 """
 
 import argparse
@@ -56,7 +56,7 @@ class Gpt(nn.Module):
 
 
 class Bytes(torch.utils.data.Dataset):
-    """Pieces of a text, and each piece one byte later."""
+    """Pieces of a text, each with its target: the same piece, one byte later."""
 
     def __init__(self, file, length):
         self.text = torch.frombuffer(bytearray(Path(file).read_bytes()), dtype=torch.uint8)

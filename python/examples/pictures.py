@@ -1,5 +1,5 @@
-"""ResNet-18 on a folder of pictures with torchvision's data set and transforms,
-from the beginning or, with --finetune, its last layer alone.
+"""Trains ResNet-18 on a folder of pictures, with torchvision's data set and
+transforms: all of its layers or, with --finetune, the last one alone.
 
     python pictures.py serve FOLDER --workers 2 &
     python pictures.py FOLDER & python pictures.py FOLDER &
@@ -50,7 +50,7 @@ def main():
         ))
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model.to(device)
-    model.train(not given.finetune)  # A frozen norm keeps its statistics.
+    model.train(not given.finetune)  # In eval mode frozen norms keep their statistics.
     with troupe.Worker(
         model, dataset_size=len(data), dataset_id="pictures", port=given.port
     ) as worker:

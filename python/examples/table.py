@@ -1,4 +1,4 @@
-"""Regression on a table: the last column of a CSV file from all others.
+"""Regression on a table: predicts the last column of a CSV file from all others.
 
     python table.py serve TABLE.csv --workers 2 &
     python table.py TABLE.csv & python table.py TABLE.csv &
@@ -17,7 +17,7 @@ def read(file):
     """The columns as numbers of mean 0 and deviation 1."""
     with open(file, newline="") as lines:
         rows = csv.reader(lines)
-        next(rows)  # Their names.
+        next(rows)  # The names of the columns.
         table = torch.tensor([[float(x) for x in row] for row in rows])
     table = (table - table.mean(0)) / table.std(0)
     return torch.utils.data.TensorDataset(table[:, :-1], table[:, -1:])

@@ -21,7 +21,7 @@ __all__ = ["Error", "Evaluator", "Lease", "Run", "Worker", "describe", "launch",
 
 
 def _version() -> str:
-    """That of the wheel, or of the sources that this package lies in."""
+    """The version of the sources that this package lies in, or else of the wheel."""
     sources = Path(__file__).resolve().parents[2] / "CMakeLists.txt"
     if sources.exists():
         found = re.search(r"VERSION (\d+\.\d+\.\d+)\s", sources.read_text())

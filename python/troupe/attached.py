@@ -1,4 +1,4 @@
-"""Whether what a run knows of a model is still in it."""
+"""Checks that the tensors which a run knows are still those of the model."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from troupe.errors import Error
 
 
 def require_attached(model: torch.nn.Module, all: Iterable[Described]) -> None:
-    """Looks by identity: a tensor may have got another name in the model.
+    """Compares by identity, since a tensor may have got another name in the model.
 
     Raises:
         Error: If one of these tensors is no longer the model's.
     """
     held = {id(x) for x in (*model.parameters(), *model.buffers())}
     for x in all:
-        in_module = x.extra_of is None and x.place[0]  # Else a hook made it.
+        # Other tensors were made for the state dict, as extra state or by a hook.
+        in_module = x.extra_of is None and x.place[0]
         if in_module and id(x.tensor) not in held:
             raise Error(
                 f"{x.name} is no longer the model's: its layer, or the tensor itself, was "

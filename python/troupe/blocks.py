@@ -30,9 +30,9 @@ from troupe.frames import Body
 
 _TYPES = {1: torch.float32, 2: torch.float64}
 
-#: Bytes of a gradient from which on it is put into its block as soon as backward has
-#: it, when it is still in the processor's cache. For smaller ones the call costs more
-#: than the copy.
+#: A gradient of this many bytes or more is copied into its block as soon as backward
+#: has it, while it is still in the processor's cache. For a smaller one the call of the
+#: hook costs more than the copy.
 _EARLY = 1 << 20
 
 
@@ -41,15 +41,16 @@ class Block:
 
     def __init__(self, flat: torch.Tensor) -> None:
         self.flat = flat
-        self.parts: list[torch.Tensor] = []  # When they are asked for.
+        self.parts: list[torch.Tensor] = []  # Made when they are first asked for.
 
 
 class Region:
-    """Memory that both have mapped.
+    """Memory that this process and the worker have both mapped.
 
     Args:
-        private: Map it a second time, so that what this process writes there
-            reaches nobody: for weights that the model's parameters are.
+        private: Map it a second time for the weights, so that what this process
+            writes into them reaches nobody. For models whose parameters are these
+            weights (`views=True`).
     """
 
     def __init__(self, file: int, size: int, private: bool = False) -> None:
@@ -57,11 +58,11 @@ class Region:
         self._private = mmap.mmap(file, size, access=mmap.ACCESS_COPY) if private else None
         os.close(file)
         self._pinned_at = 0
-        #: Those that were used, by their offset, and whether for reading alone.
+        #: The blocks that were used, by their offset and whether for reading alone.
         self.blocks: dict[tuple[int, bool], Block] = {}
 
     def pin(self) -> None:
-        """Lets a GPU copy from and to it directly, if the driver can do that."""
+        """Lets a GPU copy from and to this memory directly, if the driver can do that."""
         where = self.view(0, 1, torch.uint8).data_ptr()
         cudart: Any = torch.cuda.cudart()
         if int(cudart.cudaHostRegister(where, len(self.memory), 0)) == 0:
@@ -80,42 +81,42 @@ class Region:
         return torch.frombuffer(self.memory, dtype=dtype, count=count, offset=offset)
 
     def weights(self, offset: int, count: int, dtype: torch.dtype) -> torch.Tensor:
-        """The same for reading alone."""
+        """A view for reading alone."""
         memory = self._private or self.memory
         return torch.frombuffer(memory, dtype=dtype, count=count, offset=offset)
 
 
 def _forget_error() -> None:
-    """Clears the error that a call to CUDA has left, which was expected: else the next
-    check of torch's takes it for its own. Asks the runtime that torch has loaded."""
+    """Clears the expected error that a call to CUDA has left, since the next check of
+    torch's would take it for its own. Calls the CUDA runtime that torch has loaded."""
     library = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cuda.so")
     try:
         ctypes.CDLL(library).cudaGetLastError()
     except (OSError, AttributeError):
-        pass  # Torch was built otherwise, and hides its runtime.
+        pass  # This build of torch hides its runtime.
 
 
 @dataclass(frozen=True)
 class Place:
-    """What a run says of a tensor."""
+    """What the welcome says of a tensor of the run."""
 
     name: str
     kind: int
     frozen: bool
     same_as: str
-    first: int  # Element of a block; of a constant, byte.
+    first: int  # The first element in a block; of a constant, the first byte.
     shape: tuple[int, ...]
-    dtype: torch.dtype | None = None  # Of a constant; else that of the run.
+    dtype: torch.dtype | None = None  # Of a constant; None: the run's.
 
 
 @dataclass(frozen=True)
 class Welcome:
-    """What a run says when a process has joined."""
+    """What a process is told of the run when it has joined."""
 
     dtype: torch.dtype
     count: int  # Elements of a block.
     frozen: int  # Elements that are not trained.
-    region: int  # With these.
+    region: int  # The one that holds these.
     batch_size: int
     seed: int
     places: dict[str, Place]
@@ -163,7 +164,7 @@ class Tensors:
     """The tensors of a model, and their places in a block.
 
     Args:
-        mine: What was described of the model.
+        mine: The tensors of the model, as they were described.
         views: Whether the parameters become the weights in a block instead of
             getting a copy.
 
@@ -182,7 +183,7 @@ class Tensors:
         self._mine = mine
         self._run = run
         self._views_bound = views
-        self._versions: list[int] = []  # Of the bound tensors, by torch's count.
+        self._versions: list[int] = []  # How often torch saw each bound one change.
         self._device = device_of(mine)
         self._on_gpu: Block | None = None  # Room for a copy of a block there.
         self._room: Block | None = None  # For the gradients of the next step.
@@ -245,7 +246,7 @@ class Tensors:
     def _compare_one(self, mine: Described, place: Place) -> None:
         name, its = mine.name, mine.tensor
         if mine.extra_of is not None:
-            return  # It may be larger or smaller.
+            return  # Extra state may have any size.
         if tuple(its.shape) != place.shape:
             raise Error(f"{name} has the shape {tuple(its.shape)}, and in the run {place.shape}")
         dtype = place.dtype or self._run.dtype
@@ -259,7 +260,7 @@ class Tensors:
             raise Error(f"{name} is trained in the model, and not in the run")
 
     def load_frozen(self, block: torch.Tensor) -> None:
-        """Takes what is not trained, and keeps it to see whether it changes."""
+        """Loads the tensors that are not trained, and keeps their values to compare."""
         values = [_part(block, place) for _, place in self._frozen]
         with torch.no_grad():
             for (x, _), value in zip(self._frozen, values):
@@ -279,7 +280,7 @@ class Tensors:
         require_attached(self._model, (x for x, _ in self._all + self._frozen))
 
     def _follow(self) -> None:
-        """A module may have put another tensor in the place of a running statistic."""
+        """Finds tensors that modules have put in the place of running statistics."""
         for i in range(len(self._trained), len(self._all)):
             x = self._all[i][0]
             now = x.held()
@@ -296,15 +297,15 @@ class Tensors:
                     f"{x.name} was replaced by another kind of tensor: {what}; it was "
                     f"{tuple(was.shape)}, {was.dtype} on {was.device}"
                 )
-            if now.is_inference():  # It could not be written to.
+            if now.is_inference():  # Such a tensor cannot be written to.
                 now = now.clone()
                 where, key = x.place
                 where[key] = now
             x.tensor = self._tensors[i] = now
 
     def load(self, block: Block, version: int | None = None) -> None:
-        """Takes the weights in a block, and the number of batches that their running
-        statistics have seen: that of their version."""
+        """Loads the weights of a block. The counters of batches get the number of the
+        version, if it is given."""
         self._follow()
         with torch.no_grad():
             if version is not None and self._counters:
@@ -321,7 +322,7 @@ class Tensors:
                 torch._foreach_copy_(self._tensors[-len(parts) :], parts)
 
     def _bind(self, parts: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Makes the parameters these parts of a block; gives the other parts."""
+        """Makes the first parts of a block the parameters; returns the other parts."""
         count = len(self._trained)
         for (x, _), part in zip(self._trained, parts):
             x.tensor.data = part
@@ -345,7 +346,7 @@ class Tensors:
         self.keep()
 
     def keep(self) -> None:
-        """Gives the parameters memory of their own, with what is in them."""
+        """Gives the parameters memory of their own, with their present values."""
         if self._versions:
             for x, _ in self._trained:
                 x.tensor.data = x.tensor.data.clone()
@@ -370,13 +371,13 @@ class Tensors:
                 gradient.mul_(factor)
 
     def make_room(self, block: Block) -> None:
-        """Large gradients go into this block as backward computes them."""
+        """Has large gradients put into this block as backward computes them."""
         self._parts(block)
         self._room = block
 
     def give_up_room(self) -> None:
-        """The block is not for this process any more: clears the gradients, some
-        of which are in it."""
+        """To be called when the block no longer belongs to this process: clears the
+        gradients, some of which lie in it."""
         if self._room is not None:
             self.clear()
 
@@ -390,13 +391,13 @@ class Tensors:
 
     def _take_early(self, i: int, tensor: torch.Tensor) -> None:
         gradient = tensor.grad
-        # One that is itself to be differentiated is needed as it is.
+        # A gradient that is itself to be differentiated must stay as it is.
         if self._room is None or gradient is None or torch.is_grad_enabled():
             return
         part = self._room.parts[i]
         if gradient is not part and gradient.layout == torch.strided:
             part.copy_(gradient)
-            tensor.grad = part  # Further ones are added there.
+            tensor.grad = part  # A further backward adds to it there.
 
     def fill(self, block: Block, allow_unused: bool, factor: float = 1) -> None:
         """Puts gradients, times a factor, and running statistics into a block,
@@ -422,7 +423,7 @@ class Tensors:
 
     @staticmethod
     def _put(sources: list[torch.Tensor], parts: list[torch.Tensor]) -> None:
-        """Copies those that are not in their place already."""
+        """Copies the tensors that are not in their places already."""
         rest = [(part, source) for part, source in zip(parts, sources) if source is not part]
         if rest:
             torch._foreach_copy_([part for part, _ in rest], [source for _, source in rest])
@@ -489,7 +490,7 @@ def _deliver(to: Described, value: torch.Tensor) -> None:
 
 
 def _part(block: torch.Tensor, place: Place) -> torch.Tensor:
-    """The part of a block that is a tensor, in its shape."""
+    """The part of a block that belongs to a tensor, in the tensor's shape."""
     if place.dtype is not None:
         size = place.dtype.itemsize * math.prod(place.shape)
         data = block.view(torch.uint8)[place.first : place.first + size]

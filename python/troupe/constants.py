@@ -1,4 +1,4 @@
-"""What a run takes for constant, and whether it is."""
+"""Checks that the tensors which a run takes for constant do not change."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from troupe.errors import Error
 
 
 def equal(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether they have the same bits."""
+    """Whether two tensors have the same bits."""
     return torch.equal(*map(safetensors.flat_bytes, (a, b)))
 
 
 def _version(tensor: torch.Tensor) -> int:
-    """How often torch knows that it was changed in place."""
+    """How often a tensor was changed in place, as far as torch counts; else -1."""
     return -1 if tensor.is_inference() else tensor._version
 
 
@@ -28,8 +28,8 @@ class _Constant:
         self.its = its
         self.value = value
         self.version = _version(its.tensor)
-        self.looks = 1  # Steps until it is compared again if it looks changed.
-        self.due = 0
+        self.looks = 1  # Steps from the next comparison to the one after it.
+        self.due = 0  # The step from which on it may be compared again.
 
     def compare(self) -> None:
         now = self.its.held()
@@ -57,9 +57,9 @@ class _Constant:
 
 
 class Constants:
-    """All of a model. A change through `.data` leaves no trace, so that the values
-    themselves are compared, ever more rarely: at steps 1, 2, 4, 8 and so on, and at
-    the end. What torch has noticed itself is compared at once."""
+    """All constants of a model. Torch does not count a change through `.data`, so the
+    values themselves are compared, ever more rarely: at steps 1, 2, 4, 8 and so on, and
+    at the end. A tensor whose change torch has counted is compared at once."""
 
     def __init__(self, all: Iterable[tuple[Described, torch.Tensor]]) -> None:
         self._all = [_Constant(its, value) for its, value in all]
@@ -79,11 +79,11 @@ class Constants:
             now = x.its.held()
             if (now is not x.its.tensor or _version(now) != x.version) and self._steps >= x.due:
                 x.compare()
-                # One that is written with the same numbers again and again costs little.
+                # So one that is often written with the same numbers is compared rarely.
                 x.due, x.looks = self._steps + x.looks, 2 * x.looks
         return False
 
     def compare(self) -> None:
-        """The same, whatever the number of the step."""
+        """Compares all of them now. Raises Error if one has changed."""
         for x in self._all:
             x.compare()

@@ -20,10 +20,12 @@ from troupe.memory import refuse_shared
 
 PARAMETER, STATISTIC, COUNTER, CONSTANT = range(4)
 
-#: Bytes of a buffer from which on it is not sent with each step, if nothing says so.
+#: A buffer of this many bytes or more is not sent with each step, unless `carry` says
+#: so or it is batch normalisation's.
 _LARGE = 1 << 20
 
-#: Which tensors that are not trained are carried: patterns of their names, as of files.
+#: Whether tensors that are not trained are carried, that is sent with each step: by
+#: patterns of their names, as a shell has them for files.
 Carry = Mapping[str, bool]
 
 
@@ -35,11 +37,11 @@ class Described:
     tensor: torch.Tensor
     kind: int
     frozen: bool = False
-    same_as: str = ""  # The first name of a tensor with several.
+    same_as: str = ""  # Its first name, if this is a further one.
     #: The module whose extra state it is.
     extra_of: torch.nn.Module | None = None
-    listed: bool = False  # As a statistic, in a file of an earlier release.
-    #: Where the model has it: in a dictionary of its module, under its own name there.
+    listed: bool = False  # As a statistic in the file, as earlier releases did it.
+    #: Where the model holds it: a dictionary of its module, and the key in that.
     place: tuple[dict[str, Any], str] = field(default=({}, ""), repr=False, compare=False)
 
     @property
@@ -47,18 +49,18 @@ class Described:
         return self.kind == PARAMETER and not self.frozen
 
     def held(self) -> Any:
-        """What the model has there now: a module may put another tensor there."""
+        """What the model holds there now: a module may have put another tensor there."""
         where, key = self.place
         return where.get(key, self.tensor if not where else None)
 
 
 def plain(model: torch.nn.Module) -> torch.nn.Module:
-    """The module that torch.compile wrapped, if it did."""
+    """The module that torch.compile has wrapped, or else the model itself."""
     return getattr(model, "_orig_mod", model)
 
 
 def _is_frozen(module: torch.nn.Module) -> bool:
-    """Whether it has parameters, of which none needs a gradient."""
+    """Whether a module has parameters of its own, and none of them needs a gradient."""
     own = list(module.parameters(recurse=False))
     return bool(own) and not any(x.requires_grad for x in own)
 
@@ -77,7 +79,7 @@ def _require_values(name: str, tensor: torch.Tensor) -> None:
 
 
 def _was_statistic(tensor: torch.Tensor, owner: torch.nn.Module) -> bool:
-    """Whether earlier releases took it for one: the files of their runs say so."""
+    """Whether earlier releases took a tensor for a statistic, as files of their runs do."""
     buffer = not isinstance(tensor, torch.nn.Parameter)
     return buffer and "Norm" in type(owner).__name__ and not _is_frozen(owner)
 
@@ -100,13 +102,13 @@ class _Kinds:
     def of(
         self, name: str, tensor: torch.Tensor, owner: torch.nn.Module
     ) -> tuple[int, bool]:
-        """Its kind, and whether it is constant."""
+        """The kind of a tensor, and whether it is constant."""
         parameter = isinstance(tensor, torch.nn.Parameter)
         if parameter and tensor.requires_grad:
             return PARAMETER, False
         asked = self._asked(name)
         frozen = parameter or _is_frozen(owner)
-        # Of torch's layers for batch and instance normalisation, and those made of them.
+        # Its layer is torch's for batch or instance normalisation, or derived from that.
         own = isinstance(owner, torch.nn.modules.batchnorm._NormBase)
         if own and name.rpartition(".")[2] == "num_batches_tracked":
             return (CONSTANT, True) if frozen else (COUNTER, False)
@@ -123,7 +125,7 @@ class _Kinds:
         return (STATISTIC, False) if asked else (PARAMETER, True)
 
     def _asked(self, name: str) -> bool | None:
-        """What the user says of it: the first pattern that fits."""
+        """What `carry` says of a tensor, by the first pattern that fits; None: nothing."""
         for pattern, carried in self._carry.items():
             if fnmatch.fnmatchcase(name, pattern):
                 self._idle.discard(pattern)
@@ -134,8 +136,8 @@ class _Kinds:
         for pattern in self._carry:
             if pattern in self._idle:
                 raise Error(
-                    f"carry has {pattern!r}, which fits no buffer and no parameter with "
-                    "requires_grad_(False) that no pattern before it fits"
+                    f"carry: the pattern {pattern!r} has no effect: no buffer and no frozen "
+                    "parameter fits it, or an earlier pattern has them all"
                 )
 
 
@@ -221,7 +223,7 @@ def _check(all: Iterable[Described]) -> None:
         raise Error("the model has no parameter that needs a gradient")
 
 
-#: What a group may have of its own, and what the description calls it.
+#: The numbers that a group may have of its own, and their names in the description.
 _NUMBERS = {"lr": "lr", "weight_decay": "weight-decay", "momentum": "momentum"}
 
 
@@ -250,7 +252,7 @@ def _numbers(group: Mapping[str, Any], about: str) -> str:
     return " ".join(out)
 
 
-#: As torch's optimisers take them.
+#: Groups of parameters, as torch's optimisers take them.
 ParamGroups = Iterable[Mapping[str, Any]]
 
 
@@ -282,7 +284,7 @@ def _groups(all: list[Described], groups: ParamGroups) -> dict[str, str]:
 def _pattern(name: str, others: Iterable[str]) -> str:
     """A pattern of the setting `param-groups` that fits this name alone."""
     out = re.sub(r"([*?\[])", r"[\1]", name)
-    # What the setting has a use for itself is any character there.
+    # A character that means something in the setting becomes `?`, which fits any.
     out = re.sub(r"""[\x00-\x20\x7f,=;#"'\\]""", "?", out)
     if "?" in out.replace("[?]", ""):
         parts = re.sub(r"""[\x00-\x20\x7f,=;#"'\\]|(.)""", _either, name, flags=re.S)
@@ -301,7 +303,7 @@ def _either(found: re.Match) -> str:
 
 
 def group_rules(model: torch.nn.Module, groups: ParamGroups) -> str:
-    """The setting `param-groups` that says the same."""
+    """These groups as a value of the setting `param-groups`."""
     names: dict[str, list[str]] = {}
     all = tensors_of(model)
     for name, numbers in _groups(all, groups).items():
@@ -316,7 +318,7 @@ def _word(name: str) -> str:
 
 
 def _is_new(x: Described) -> bool:
-    """Whether earlier releases did not describe it."""
+    """Whether a tensor is of a kind that earlier releases did not describe."""
     return x.kind == CONSTANT and not (x.tensor.dtype == torch.int64 and x.tensor.dim() == 0)
 
 
@@ -327,21 +329,21 @@ def describe(
     carry: Carry | None = None,
 ) -> Path:
     """Writes the file for `--network weights:FILE`: what a parameter server has
-    to know of the model, and its present weights, which are the first ones.
+    to know of the model, and its present weights, with which the run begins.
 
-    The values of two such files may differ; what they describe may not. A file that
-    is there and of another kind is not replaced: Error.
+    Files for one run may differ in their values, but must describe the same tensors.
+    A file of another kind that is there already is not replaced: that is an Error.
 
     Args:
         param_groups: Parameters with numbers of their own, as torch's optimisers
             take them: `{"params": model.head.parameters(), "lr": 0.01}`, with
-            lr, weight_decay and momentum; names may stand for parameters. Those
-            in no group have the numbers of the server's settings, and so has a
-            group for what it does not say.
-        carry: Which tensors that are not trained are sent with each step and
-            combined, and which are constant, by name or pattern; the first that
-            fits counts: `{"teacher.*": True, "*.mask": False}`. Without it,
-            buffers below 1 MiB of layers that are not frozen are carried.
+            lr, weight_decay and momentum; names may stand for parameters. The
+            server's settings hold for parameters in no group, and for numbers that
+            a group does not give.
+        carry: Which of the tensors that are not trained are sent with each step and
+            combined (True), and which are constant (False), by name or pattern; the
+            first that fits counts: `{"teacher.*": True, "*.mask": False}`. Without it,
+            buffers below 1 MiB of layers that are not frozen are sent.
     """
     path = Path(os.path.expanduser(path))
     safetensors.require_replaceable(path)
@@ -355,7 +357,7 @@ def contents(
     param_groups: ParamGroups | None = None,
     carry: Carry | None = None,
 ) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    """The tensors and the metadata of such a file."""
+    """The tensors and the metadata of the file that `describe` writes."""
     all = tensors_of(model, carry)
     once = [x for x in all if not x.same_as]
     still = [x for x in once if x.kind == STATISTIC or x.frozen]
@@ -374,8 +376,8 @@ def contents(
             for name, numbers in _groups(all, param_groups or ()).items()
         ],
     }
-    # Constants come last, wide types first: those before them stay aligned. A single
-    # int64 was a counter to earlier releases, and stays where it was.
+    # Constants come last, those of wide types first, so that all tensors are aligned.
+    # A single int64 stays where earlier releases have it: to them it is a counter.
     once.sort(key=lambda x: -x.tensor.element_size() if _is_new(x) else -1000)
     metadata = {key: "\n".join(names) for key, names in lines.items() if names}
     return {x.name: x.tensor for x in once}, metadata

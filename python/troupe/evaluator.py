@@ -14,7 +14,7 @@ from troupe.errors import Error
 from troupe.frames import Body
 from troupe.session import Participant, Session, number_of
 
-#: Metrics by their names; tensors of one number are numbers, too.
+#: Metrics by their names: numbers, or tensors of one number.
 Metrics = Mapping[str, Any]
 
 
@@ -27,12 +27,13 @@ class Evaluator(Participant):
         with troupe.Evaluator(model, score, "cluster.ini") as evaluator:
             evaluator.run()
 
-    Versions of the weights come by the settings of the run (`eval_freq`), the
-    newest first; the run's last one is always scored. The metrics are in
-    metrics.jsonl, TensorBoard and summary.json; `target` and `best_by` name one.
+    The run's settings (`eval_freq`) say which versions of the weights are scored. An
+    evaluator that is slow gets the newest; the run's last version is always scored.
+    The metrics are in metrics.jsonl, TensorBoard and summary.json; `target` and
+    `best_by` may name one.
 
     Args:
-        model: As that of a `troupe.Worker`.
+        model: A model like that of a `troupe.Worker`.
         score: Gets the model with the weights of a version, in eval mode and
             without gradients; returns its metrics. A name begins with a letter,
             then come letters, digits and _.-/ (64 at most).
@@ -70,8 +71,9 @@ class Evaluator(Participant):
             pass
 
     def __iter__(self) -> Iterator[tuple[int, dict[str, float]]]:
-        """The steps of the versions, each with its metrics, until the run ends. Those
-        of an average of the weights come next, named as in the run: ema/accuracy."""
+        """The step of each version with its metrics, until the run ends. If the run
+        keeps an average of the weights, the metrics of that come next, named as in
+        the run: ema/accuracy."""
         self._session.check_open()
         node = self._session.node
         while node.end is None:
@@ -92,7 +94,10 @@ class Evaluator(Participant):
         with torch.no_grad():
             found = self._score(self._model)
         if not isinstance(found, Mapping):
-            raise Error(f"score() returned {type(found).__name__}, and not metrics by their names")
+            raise Error(
+                f"score() returned {type(found).__name__}: return a dictionary of numbers by "
+                "their names"
+            )
         return {name: number_of(name, value) for name, value in found.items()}
 
     def _send(self, step: int, found: Mapping[str, float]) -> None:

@@ -1,7 +1,7 @@
 """The extra state of modules (`get_extra_state`), as bytes of a tensor.
 
-A state dict that lacks it does not fit its model. What is no tensor already is kept
-as torch.save writes it, and read with `weights_only=True`: no code of it runs.
+A state dict without it does not fit its model. A state that is no tensor is kept as
+torch.save writes it, and read with `weights_only=True`, so that no code in it runs.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import torch
 
 from troupe.errors import Error
 
-#: What the last part of its names is, in every state dict of torch.
+#: The last part of the name of an extra state, in every state dict of torch.
 _NAME = "_extra_state"
 
-#: What the bytes of an object begin with. A tensor that a module gives is kept as it is.
+#: The bytes of a state that is no tensor begin with this. A tensor is kept as it is.
 _MARK = b"troupe: torch.save\n"
 
 
@@ -28,7 +28,7 @@ def to_tensor(name: str, state: Any) -> torch.Tensor:
     """The state as a tensor.
 
     Raises:
-        Error: If it could not be read back.
+        Error: If the state could not be read back.
     """
     if isinstance(state, torch.Tensor):
         return state.detach()

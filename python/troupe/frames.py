@@ -58,7 +58,7 @@ def text(what: str) -> bytes:
 
 
 def metrics(found: Mapping[str, float]) -> bytes:
-    """Numbers with names."""
+    """Metrics, as a frame has them: numbers with names."""
     out = struct.pack("<I", len(found))
     for name, value in found.items():
         out += text(name) + struct.pack("<d", value)
@@ -70,7 +70,7 @@ def hello(samples: int = 0, leases: int = 0, dataset_id: str = "") -> bytes:
     return struct.pack("<QI", samples, leases) + text(dataset_id)
 
 
-#: Bytes that are asked for at a time: all frames of a step, at once.
+#: Bytes that one call asks for: enough for all frames of a step.
 _AT_ONCE = 1 << 16
 
 
@@ -79,7 +79,7 @@ class Connection:
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
-        self._data = b""  # Received, from `_at` on not yet taken.
+        self._data = b""  # Received bytes; those from `_at` on are still to be read.
         self._at = 0
         self._ended = False
         #: Open files that came with frames, in their order: one for each of
@@ -103,7 +103,7 @@ class Connection:
         while self._missing() > 0:
             if self._ended:
                 if self._at < len(self._data):
-                    raise Error("the worker ended in the middle of a frame")
+                    raise Error("trainer_node ended while it sent data")
                 return None
             self._read()
         kind, size, number = _HEADER.unpack_from(self._data, self._at)
@@ -119,7 +119,7 @@ class Connection:
         return _HEADER.size + _HEADER.unpack_from(self._data, self._at)[1] - there
 
     def _read(self) -> None:
-        """Takes what has come; waits for something."""
+        """Takes what has come; waits if nothing has."""
         space = socket.CMSG_SPACE(array.array("i").itemsize)
         most = max(self._missing(), _AT_ONCE)
         try:

@@ -15,10 +15,11 @@ _LARGEST = 32 << 20  # bytes of a block of the heap, glibc's maximum
 def keep_memory() -> None:
     """Lets glibc keep what a step frees for the next one.
 
-    It gives what is free at the end of its heap back to the system. In a plain loop
-    the optimiser's state lies there; that is the server's here, so that the end of
-    the heap is free after each step, and every page would be faulted in again.
-    Does nothing with another C library, or if the user has chosen.
+    Glibc returns memory that is free at the end of its heap to the system. In a plain
+    loop the optimiser's state lies there. A worker has no such state, since the server
+    has the optimiser: the end of its heap is free after each step, and the next step
+    would fault in every page again. Does nothing with another C library, or if the user
+    has set glibc's variables.
     """
     chosen = any(name.startswith(("MALLOC_", "GLIBC_TUNABLES")) for name in os.environ)
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

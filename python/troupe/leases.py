@@ -42,16 +42,17 @@ class _Task:
     version: int  # Of the weights.
     weights: Block
     gradient: Block
-    dropped: bool  # The gradient before came too late.
+    dropped: bool  # The gradient before this one came too late.
 
 
 class LeaseBook:
-    """What a worker is to compute, and how far that is. The worker and its loaders
-    share it: these take leases, begin them one after another, and tell when their
-    loop has ended. To be used by the thread that made it.
+    """Which leases a worker has, and how far each of them is. The worker and its
+    loaders share the book: they take leases from it, begin them one after another, and
+    tell it when their loop has ended. A *round* is the batches since the last step. To be
+    used by the thread that made it.
 
     Args:
-        session: The worker's, which has a place when the first lease is asked for.
+        session: The worker's. It must have joined before the first lease is asked for.
         accumulate: As of the worker.
         allow_unused: As of the worker.
     """
@@ -67,8 +68,8 @@ class LeaseBook:
         self._leases: deque[Lease] = deque()
         self._withdrawn: set[int] = set()
         self._task: _Task | None = None
-        self._next_task: _Task | None = None  # While a round is not answered.
-        self._round: list[Lease] = []  # Batches since the last step.
+        self._next_task: _Task | None = None  # Came before the round was answered.
+        self._round: list[Lease] = []  # The batches since the last step.
         self._in_vain = False  # The round, or the gradient sent last, was cancelled.
         self._sent = 0  # The lease of the gradient sent last.
         self._loop: weakref.ref[Generator] | None = None
@@ -85,7 +86,7 @@ class LeaseBook:
     # -- frames ---------------------------------------------------------------
 
     def handlers(self) -> dict[int, Handler]:
-        """Of the frames that only workers get, by their kinds."""
+        """The handlers of the frames that only workers get, by their kinds."""
         return {
             frames.LEASE: self._add_lease,
             frames.WITHDRAWN: self._withdraw,
@@ -95,7 +96,7 @@ class LeaseBook:
         }
 
     def rank(self) -> int:
-        """Of this worker; waits until it has a place."""
+        """The rank of this worker; waits until it has one."""
         self.check()
         self._await_place()
         if self._rank is None:
@@ -117,7 +118,8 @@ class LeaseBook:
         self._withdrawn.add(lease)
 
     def _take_weights(self, lease: int, body: Body) -> None:
-        """Weights that come before a round is answered wait: it was cancelled."""
+        """If weights come before a round is answered, it was cancelled: they wait
+        until it is given up."""
         version, dropped, *places = body.take("QBQQQQ")
         weights = self._session.weights(*places[:2])
         gradient = self._session.gradient(*places[2:])
@@ -133,8 +135,8 @@ class LeaseBook:
         self._session.tensors.make_room(task.gradient)
 
     def _take_cancel(self, lease: int, _: Body) -> None:
-        """Each lease that was asked for is answered once. One whose batch has not
-        come yet is answered here, and then not computed."""
+        """Each lease that was asked for is answered once. If the loop has not begun
+        the lease yet, it is answered here, and not computed."""
         if self._round and self._round[0].number == lease or self._sent == lease:
             self._in_vain = True
             return
@@ -156,7 +158,7 @@ class LeaseBook:
             self._session.tensors.give_up_room()
 
     def _pump(self) -> None:
-        """Takes what has come."""
+        """Takes the frames that have come, without waiting."""
         while self._node.end is None and self._node.waits():
             self._session.take_next()
 
@@ -178,16 +180,16 @@ class LeaseBook:
             if self._round and not self._node.waits():
                 if not self._in_vain:
                     raise Error(
-                        "step() is due: this worker has no other batch until then; give "
-                        "more leases to accumulate more, and see worker.due"
+                        "step() is due: this worker has no other batch until then; call "
+                        "it when worker.due is true, or give more leases"
                     )
                 self.give_up_round()
                 continue
             self._session.take_next()
 
     def begin(self, lease: Lease) -> bool:
-        """Waits until the model has the weights for a lease; False if it is not
-        to be computed any more."""
+        """Waits until the model has the weights for a lease; returns False if the
+        lease is not to be computed any more."""
         if self._round:
             self._pump()
         while self._node.end is None:
@@ -196,7 +198,7 @@ class LeaseBook:
                 return False
             if self._round and self._in_vain:
                 self.give_up_round()
-            elif self._round:  # Further ones are accumulated.
+            elif self._round:  # A further batch of the same step.
                 return self._take_up(lease)
             elif self._task is not None and self._task.lease == lease.number:
                 self._in_vain = False
@@ -211,7 +213,7 @@ class LeaseBook:
         return True
 
     def accumulated(self) -> int:
-        """Batches since the last step, but for what was given up meanwhile."""
+        """Batches since the last step, except those that were given up meanwhile."""
         return len(self._round)
 
     def due(self) -> bool:
@@ -227,8 +229,9 @@ class LeaseBook:
     # -- loops ----------------------------------------------------------------
 
     def only(self, loop: Generator[_T, None, None]) -> Iterator[_T]:
-        """Makes this the loop of the worker; one before that is still there is
-        left. The worker keeps none, so that one is closed as soon as it is left."""
+        """Makes this the worker's only loop: one before it that has not ended is
+        closed. The book refers to a loop weakly, so that Python closes it as soon as
+        the program has left it."""
         self.check()
         before = self._loop() if self._loop is not None else None
         if before is not None:
@@ -250,7 +253,7 @@ class LeaseBook:
             return
         if os.getpid() != self._session.process_id:
             return  # A child's copy of the loop.
-        self._session.tensors.keep()  # The run goes on in shared memory.
+        self._session.tensors.keep()  # The run goes on using the shared memory.
         self.give_up_round()
         if self._task is not None:
             self._answer_without(self._task)
@@ -259,12 +262,12 @@ class LeaseBook:
         self._node.send(frames.PAUSED, 0)
 
     def finish(self) -> None:
-        """The run is over: takes what it has ended with."""
+        """To be called when the run is over: loads the weights that it ended with."""
         self._node.raise_failure()
         self._take_last()
 
     def _take_last(self) -> None:
-        """The weights that the run ends with, if they have come."""
+        """Loads the weights that the run ends with, if they have come; else warns."""
         self._session.tensors.clear()
         self._round, self._task, self._next_task = [], None, None
         self.mean.clear()
@@ -292,7 +295,7 @@ class LeaseBook:
         self._task = None
         self._session.tensors.clear()
         if self._node.end is None:
-            for number in sorted(numbers, reverse=True):  # The asked one is the first.
+            for number in sorted(numbers, reverse=True):  # Last the one that was asked for.
                 self._node.send(frames.RETURNED, number)
         self._go_on()
 
@@ -308,7 +311,7 @@ class LeaseBook:
         if self._round and self._task is not None:
             return
         if self._node.end is not None:
-            raise Error("the run has ended")
+            raise Error("step(): the run has ended, and takes no gradient any more")
         raise Error("step() needs a batch, and the loop has taken none since the last step")
 
     def push(self, loss: float, metrics: bytes) -> bool:

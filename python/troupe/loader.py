@@ -48,13 +48,13 @@ class _Samples(torch.utils.data.Dataset):
 class _Sampler:
     """Gives the DataLoader the samples of leases, as far ahead as it asks.
 
-    A DataLoader with processes asks when it could go on with what it has: then
-    it gets an empty batch rather than wait for a lease.
+    A DataLoader with processes also asks while it still has batches. If no lease has
+    come then, it gets an empty batch, so that it goes on with these and does not wait.
     """
 
     def __init__(self, book: LeaseBook) -> None:
         self._book = book
-        self.given: deque[Lease | None] = deque()  # In the DataLoader; None: empty.
+        self.given: deque[Lease | None] = deque()  # Batches in the DataLoader; None: an empty one.
 
     def __iter__(self) -> Iterator[list[int]]:
         while True:
@@ -68,8 +68,8 @@ class _Sampler:
 
 
 class Loader:
-    """Iterates over batches until the run ends. After each comes `step` or
-    `skip` of the worker; a loop that is left gives all batches back."""
+    """Iterates over batches until the run ends. The loop calls the worker's `step` or
+    `skip` for them; a loop that is left gives all batches back."""
 
     def __init__(
         self, book: LeaseBook, size: int, dataset: Any, options: dict[str, Any]

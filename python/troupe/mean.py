@@ -6,24 +6,25 @@ from troupe.blocks import Tensors
 
 
 class Mean:
-    """Weighs the batches that a step covers. The loop adds up the gradients of their
-    mean losses, each divided by one number, as is usual.
+    """Weighs the batches that a step covers. The user's loop divides the mean loss of
+    each batch by the same number, as is usual, and adds up the gradients.
 
     Args:
-        accumulate: That number; None: the most batches of a step so far.
+        accumulate: The number by which the loop divides; None: the most batches that
+            a step has covered so far.
     """
 
     def __init__(self, accumulate: int | None) -> None:
         self.accumulate = accumulate
         self._most = 1
-        self._samples: list[int] = []  # Of each backward().
+        self._samples: list[int] = []  # Samples of each backward().
 
     def clear(self) -> None:
         self._samples = []
 
     def add(self, samples: int, tensors: Tensors) -> None:
-        """Another batch comes. The gradients so far are scaled, so that those of its
-        mean can be added to them. Without any, it is one batch with the one before."""
+        """Adds a batch. Scales the gradients so far, so that those of its mean loss can
+        be added to them. Without a gradient since, it forms one batch with the last."""
         if self._samples and not tensors.has_gradients():
             self._samples[-1] += samples
             return
@@ -32,7 +33,7 @@ class Mean:
         self._samples.append(samples)
 
     def factor(self) -> float:
-        """What makes of these sums the mean over all samples."""
+        """The factor that turns these sums into the mean over all samples."""
         self._most = max(self._most, len(self._samples))
         divisor = self.accumulate or self._most
         return divisor * self._samples[-1] / sum(self._samples)

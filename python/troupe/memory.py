@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 def _storage_of(tensor: torch.Tensor) -> tuple[torch.device, int] | None:
-    """Where its memory begins; None: it has none of the usual kind."""
+    """Where the memory of a tensor begins; None: it has none of the usual kind."""
     try:
         if tensor.layout == torch.strided and tensor.numel() > 0:
             begin = tensor.untyped_storage().data_ptr()
             return (tensor.device, begin) if begin else None
     except (RuntimeError, NotImplementedError):
-        pass  # A wrapper around others.
+        pass  # A tensor that wraps others has no storage.
     return None
 
 
 def _range(tensor: torch.Tensor) -> tuple[int, int]:
-    """Its first byte in the storage, and the one after its last."""
+    """The first byte of a tensor in its storage, and the one after its last."""
     first = tensor.storage_offset()
     last = first + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride()))
     return first * tensor.element_size(), (last + 1) * tensor.element_size()
@@ -47,7 +47,7 @@ def _bytes(of: torch.Tensor, memory: torch.Tensor, begin: int) -> torch.Tensor:
 
 
 def _repeats(tensor: torch.Tensor) -> bool:
-    """Whether some of its elements are one number in memory (`expand`)."""
+    """Whether several elements of a tensor are one number in memory, as by `expand`."""
     if tensor.is_contiguous():
         return False
     begin, end = _range(tensor)
@@ -72,15 +72,15 @@ def _is_whole(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _pairs(all: Sequence[Described]) -> Iterable[tuple[Described, Described]]:
-    """Those whose memory is not for each alone, of which one is trained or which are
-    kept in different ways."""
+    """Pairs of tensors that share memory, if one of them is trained or the two are kept
+    in different ways."""
     storages: dict[tuple[torch.device, int], list[Described]] = {}
     for x in all:
         where = _storage_of(x.tensor)
         if where is not None and not x.same_as:
             storages.setdefault(where, []).append(x)
     for its in storages.values():
-        open_ones: list[Described] = []  # In the order of their memory, not yet ended.
+        open_ones: list[Described] = []  # Those whose memory has not ended before b's.
         for b in sorted(its, key=lambda x: _range(x.tensor)):
             begin = _range(b.tensor)[0]
             open_ones = [a for a in open_ones if _range(a.tensor)[1] > begin]

@@ -1,4 +1,4 @@
-"""The worker's program, which a process of Python starts and speaks with."""
+"""The program of a worker or an evaluator, which this process starts and talks to."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from troupe.errors import Error
 from troupe.frames import Connection, Frame
 from troupe.program import find, start, why_not_loaded
 
-#: Seconds that it has to open its socket, and to end.
+#: Seconds that the program has to open its socket, and as many to end.
 _PATIENCE = 60.0
 
 
 class Node:
-    """A `trainer_node --role ROLE --compute external`, and the connection to it. What it prints goes into a file, for the last line of one that ended."""
+    """A `trainer_node --role ROLE --compute external`, and the connection to it. What it
+    prints goes into a file, from which its last line is read when it has ended."""
 
     def __init__(self, role: str, replay: str | os.PathLike | None = None) -> None:
         self._as = ["--role", role] if replay is None else ["--replay", os.fspath(replay)]
@@ -26,13 +27,13 @@ class Node:
             self._folder = tempfile.TemporaryDirectory(prefix="troupe-")
         except OSError as why:
             raise Error(f"no folder for temporary files: {why}; see TMPDIR") from None
-        # Without a name, so that a killed process leaves none.
+        # This file has no name, so a process that is killed leaves none behind.
         self._log = tempfile.TemporaryFile()
         self._line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._connection = Connection(self._line)
         self.process: subprocess.Popen | None = None
         self._program = ""
-        #: How the run ended for it: status and line.
+        #: How the run ended for the program: exit status and line.
         self.end: tuple[int, str] | None = None
         self.send = self._connection.send
         self.waits = self._connection.waits
@@ -49,7 +50,7 @@ class Node:
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=self._log,
-            start_new_session=True,  # Ctrl-C is for this process, which ends it.
+            start_new_session=True,  # Ctrl-C is for this process, which then ends the program.
             pass_fds=passed,
         )
         try:
@@ -65,19 +66,19 @@ class Node:
             if self.process.poll() is not None:
                 raise self.why_ended()
             if time.monotonic() > until:
-                raise Error("trainer_node does not open its socket")
+                raise Error(f"{self._program} has not opened its socket in {_PATIENCE} s")
             time.sleep(0.005)
         self._folder.cleanup()  # The connection needs no name.
 
     def receive(self) -> Frame:
-        """The next frame. Raises Error when it has ended without a word."""
+        """The next frame. Raises Error if the program has ended without a last frame."""
         frame = self._connection.receive()
         if frame is None:
             raise self.why_ended()
         return frame
 
     def why_ended(self) -> Error:
-        """The line with which it has ended."""
+        """The line with which the program has ended."""
         if self.end is not None and self.end[1]:
             return Error(self.end[1])
         status = None
@@ -92,24 +93,24 @@ class Node:
             if line.startswith("trainer_node: "):
                 return Error(line.removeprefix("trainer_node: "))
         said = why_not_loaded(self._program, lines)
-        return Error(said or f"trainer_node has ended, with exit status {status}")
+        return Error(said or f"trainer_node has ended without a reason, with exit status {status}")
 
     @property
     def failed(self) -> bool:
-        """Whether the run has ended for it with an error."""
+        """Whether the run has ended with an error."""
         return self.end is not None and self.end[0] in (1, 2)
 
     def raise_failure(self) -> None:
-        """After the end of the run: unless all went well."""
+        """Raises Error if the run has ended with an error."""
         if self.failed:
             raise self.why_ended()
 
     def stop(self) -> None:
-        """Ends it, if it has not ended, and waits until it has."""
+        """Ends the program, if it has not ended, and waits until it has."""
         process, self.process = self.process, None
         if process is not None and self.end is None and process.poll() is None:
             process.terminate()
-            # A connection that closes before the signal has come is an error to it.
+            # It takes a connection that closes before the signal comes for an error.
             _ended_within(1, process)
         self._connection.close()
         if process is not None and not _ended_within(_PATIENCE, process):
@@ -120,8 +121,8 @@ class Node:
 
 
 def _short(folder: str) -> tuple[str, list[int]]:
-    """A folder by a path that has room for the name of a socket, which is at most 107
-    bytes, and a descriptor of it that a child needs for that."""
+    """A path of the folder that is short enough for a socket in it, since the path of a
+    socket has at most 107 bytes; and the descriptors that a child needs to use it."""
     if len(os.fsencode(folder)) < 90:
         return folder, []
     opened = os.open(folder, os.O_PATH | os.O_DIRECTORY)

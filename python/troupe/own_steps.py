@@ -19,7 +19,7 @@ class _Watch:
         self._said: set[str] = set()
 
     def steps(self, optimizer: Any) -> bool:
-        """Whether it changes parameters of the worker's model."""
+        """Whether an optimiser changes parameters of the worker's model."""
         groups = getattr(optimizer, "param_groups", ())
         return any(id(x) in self._ours for group in groups for x in group["params"])
 
@@ -55,7 +55,8 @@ class _Watch:
 
 
 def _before(owner: type, name: str, call: Callable[[Any], None]) -> Callable[[], None]:
-    """Has `call` get the object before each call of a method; gives what undoes it."""
+    """Has `call` get the object before each call of a method. Returns a function that
+    undoes this."""
     original = getattr(owner, name)
 
     @functools.wraps(original)
@@ -79,8 +80,8 @@ def _kinds_of(kind: type) -> Iterator[type]:
 
 
 def watch_own_steps(parameters: Iterable[torch.Tensor]) -> Callable[[], None]:
-    """Warns once for each kind of step that a worker's loop makes itself, until what
-    it returns is called."""
+    """Warns once for each kind of step that a worker's loop makes itself. Returns a
+    function that ends the watch."""
     watch = _Watch(parameters)
     undo = [register_optimizer_step_post_hook(watch.optimizer).remove]
     for kind in {ReduceLROnPlateau, *_kinds_of(LRScheduler)}:

@@ -23,7 +23,7 @@ from troupe.errors import Error
 #: Names the program where it is neither in the package nor in the PATH.
 VARIABLE = "TROUPE_TRAINER_NODE"
 
-#: Names the process with which a program ends, as by SIGTERM.
+#: Names a process: when that has ended, the program stops as by SIGTERM.
 _LEASH = "TROUPE_LEASH"
 
 
@@ -36,12 +36,13 @@ def _libraries_of_torch() -> Path:
 
 
 def environment(program: str) -> dict[str, str]:
-    """For the program: that of this process. The one in this package looks for torch
-    beside the package; this Python may have it elsewhere."""
+    """The environment for the program: that of this process. The program in this package
+    looks for torch's libraries beside the package; if this Python has them elsewhere,
+    LD_LIBRARY_PATH names the folder."""
     out = dict(os.environ)
     libraries = str(_libraries_of_torch())
     if os.path.realpath(program) != os.path.realpath(_BUNDLED):
-        return out  # It has libraries of its own.
+        return out  # Another program finds its own libraries.
     beside = os.path.realpath(_BUNDLED.parents[2] / "torch" / "lib")
     before = [x for x in out.get("LD_LIBRARY_PATH", "").split(":") if x]
     if os.path.realpath(libraries) != beside and libraries not in before:
@@ -89,7 +90,7 @@ def find() -> str:
 
 
 def _is_ours(command: str) -> bool:
-    """Whether this is the command of a wheel, which would look for the program."""
+    """Whether this is the script that a wheel installs, and not the program itself."""
     with open(command, "rb") as file:
         return file.read(2) == b"#!"
 
@@ -123,7 +124,7 @@ def _text(key: str, value: Any) -> str:
 
 
 def _refuse_torch(key: str, value: Any) -> None:
-    """Objects that would act on this process alone."""
+    """Refuses objects of torch's that would act on this process alone."""
     if isinstance(value, torch.optim.lr_scheduler.LRScheduler):
         raise Error(
             f"{key}: a scheduler of torch's changes nothing here, the learning rate is the "
@@ -157,8 +158,8 @@ def serve(
     """Runs the parameter server for this model, and returns its exit status.
 
     The model's present weights are the first ones of a new run, which keeps them in
-    its folder. A run that goes on needs a model that has the same tensors, whatever
-    the values.
+    its folder. A run that goes on needs a model with the same tensors; their values do
+    not matter.
 
     Args:
         config: An INI file of settings, docs/configuration.md.
@@ -166,12 +167,12 @@ def serve(
         dataset_id: A word that tells this data set from others.
         param_groups: Parameters with lr, weight_decay or momentum of their own,
             as torch's optimisers take them: `{"params": model.head.parameters(), "lr":
-            0.01}`; names may stand for parameters. Those in no group have the numbers
-            of the settings, and so has a group for what it does not say.
-        carry: Which tensors that are not trained are sent with each step and
-            combined, and which are constant, by name or pattern; the first that
-            fits counts: `{"teacher.*": True, "*.mask": False}`. Without it,
-            buffers below 1 MiB of layers that are not frozen are carried.
+            0.01}`; names may stand for parameters. The settings hold for parameters in
+            no group, and for numbers that a group does not give.
+        carry: Which of the tensors that are not trained are sent with each step and
+            combined (True), and which are constant (False), by name or pattern; the
+            first that fits counts: `{"teacher.*": True, "*.mask": False}`. Without it,
+            buffers below 1 MiB of layers that are not frozen are sent.
         settings: Any setting by its flag's name: policy="ssp", batch_size=64.
     """
     if param_groups is not None:
@@ -193,7 +194,7 @@ def _described(model: torch.nn.Module, carry: Carry | None) -> IO[bytes]:
     try:
         with tempfile.TemporaryDirectory(prefix="troupe-") as folder:
             number = os.open(os.path.join(folder, name), flags, 0o600)
-    except OSError:  # No folder may be written to.
+    except OSError:  # There is no folder to write to.
         number = os.memfd_create(name)
     out = open(number, "w+b")
     try:
@@ -214,11 +215,11 @@ def launch(
     max_restarts: int = 0,
     log_dir: str | os.PathLike | None = None,
 ) -> int:
-    """Runs a parameter server, and a script so many times beside it, on this
-    machine; returns the exit status of the run.
+    """Runs a parameter server and, beside it, a script in as many processes as there
+    are workers, all on this machine; returns the exit status of the run.
 
     Args:
-        config: The settings of the server, with network and dataset.
+        config: An INI file with the server's settings, network and dataset included.
         script: A Python program with a `troupe.Worker`; its arguments follow.
         evaluator: A Python program with a `troupe.Evaluator`.
         max_restarts: How often each process that died is started again.
@@ -237,8 +238,8 @@ def launch(
     return _wait(command)
 
 
-#: What is passed on to a program that was started, and as what. A terminal that is
-#: closed means the same as a request to stop.
+#: The signals that are passed on to the program, and as which. A terminal that is
+#: closed (SIGHUP) means the same as a request to stop.
 _PASSED_ON = {
     signal.SIGINT: signal.SIGINT,
     signal.SIGTERM: signal.SIGTERM,
@@ -248,9 +249,9 @@ _PASSED_ON = {
 
 def _wait(command: list[str], *files: int) -> int:
     """Runs a program to its end, and returns its exit status. Signals to this process
-    are for the program, which ends with a checkpoint; handlers of the user's are
-    called, too. It ends with this process in any case. One that refuses what it was
-    given (exit status 2) is an Error with its line."""
+    are passed on to the program, which ends with a checkpoint; the user's handlers are
+    called, too. The program ends with this process in any case. If it refuses its
+    settings (exit status 2), that is an Error with its line."""
     relay = _Relay()
     with relay:
         # In a session of its own, so that Ctrl-C reaches it once: from here.
@@ -275,8 +276,9 @@ def _wait(command: list[str], *files: int) -> int:
 
 
 class _Relay:
-    """Passes signals on to a process while it runs. Only the main thread can; when
-    there is another, a signal that ends this process ends the program, too."""
+    """Passes signals on to a process while it runs. Python lets only the main thread do
+    that; from another thread nothing is passed on, and a signal that ends this process
+    ends the program as well."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen | None = None
@@ -313,8 +315,8 @@ class _Relay:
 
 
 class _Lines:
-    """What a program writes to its standard error is passed on; its last word, which
-    says why it ends, when it has ended."""
+    """Passes on what a program writes to its standard error. Its last word, the line
+    that says why it ends, is passed on when it has ended."""
 
     def __init__(self, process: subprocess.Popen, program: str) -> None:
         self._from = process.stderr
@@ -337,7 +339,7 @@ class _Lines:
                 _say(text)
 
     def finish(self, silent: bool = False) -> str:
-        """The last word. Silent: it is not passed on."""
+        """Returns the last word, and passes it on unless this is to be silent."""
         self._thread.join(2)  # A child of the program's may hold the pipe.
         if not silent:
             for text in self._last:

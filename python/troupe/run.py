@@ -46,12 +46,13 @@ class Run:
         newest checkpoint ("last") or of the checkpoint at this step.
 
         Args:
-            average: The average of the weights at that checkpoint (`ema_decay`). The
+            average: Take the average of the weights at that checkpoint (`ema_decay`). The
                 best weights are an average if `best_by` names a metric of it.
         """
         if step == "best" and average:
             raise Error(
-                'the best weights are those that best_by names, such as max(ema/accuracy)'
+                "the best weights are the average only if the server got best_by with a metric "
+                "of it, such as max(ema/accuracy): leave average out"
             )
         if step == "best":
             return safetensors.read(self.path / "best.safetensors")

@@ -36,7 +36,7 @@ _NAMES = {
 }
 _TYPES = {name: dtype for dtype, name in _NAMES.items()}
 
-#: What a header has beside tensors, under a name that therefore none can have.
+#: Under this name a header has what is no tensor, so no tensor can have the name.
 _METADATA = "__metadata__"
 
 
@@ -51,13 +51,13 @@ def dtype_of(name: str) -> torch.dtype:
 
 
 def flat_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """The bytes of a tensor in row-major order, on the CPU; perhaps its own memory."""
+    """The bytes of a tensor in row-major order, on the CPU; they may be its own memory."""
     dense = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
     return dense.reshape(-1).view(torch.uint8)
 
 
 def from_bytes(data: torch.Tensor, dtype: torch.dtype, shape: Sequence[int]) -> torch.Tensor:
-    """The tensor that such bytes are."""
+    """The tensor that has these bytes, in the same memory."""
     if data.numel() == 0:
         return torch.empty(tuple(shape), dtype=dtype)
     return data.view(dtype).view(tuple(shape))
@@ -97,7 +97,7 @@ def require_replaceable(path: Path) -> None:
 def write_to(
     out: IO[bytes], tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]
 ) -> None:
-    """The same to an open file."""
+    """Writes the tensors to an open file, in their order."""
     header: dict = {_METADATA: dict(metadata)} if metadata else {}
     offset = 0
     for name, tensor in tensors.items():
@@ -118,8 +118,8 @@ def write_to(
 
 
 def read(path: Path) -> dict[str, Any]:
-    """All tensors of a file, by name; shared ones under all of their names,
-    which checkpoints have in their metadata. Extra state is what the module gave."""
+    """All tensors of a file, by name. Shared ones come under all of their names, which
+    are in the metadata of checkpoints; extra state comes as the module gave it."""
     try:
         data = bytearray(path.read_bytes())
     except OSError as why:

@@ -50,10 +50,10 @@ os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 class Session:
-    """A model's part in a run: the program that has the place in the cluster,
-    the memory that both have mapped, and the model's tensors in it. Takes the frames
-    of that program: those that workers and evaluators get alike itself, and others
-    with the handlers that it is given. To be used by one thread at a time."""
+    """The part of this process in a run: the program that has the place in the cluster,
+    the memory that both have mapped, and the model's tensors in it. The session itself
+    takes the frames that workers and evaluators both get from the program; for all
+    others it is given handlers. To be used by one thread at a time."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Session:
         self._at_close: list[Callable[[], None]] = []
         #: What the run ends with: version, region, offset.
         self._last: tuple[int, int, int] | None = None
-        #: The lease of the gradient sent last, if that is in these weights.
+        #: The lease of the gradient sent last, if that is in the run's last weights; else 0.
         self.applied = 0
         self.node = Node(role, replay)
         _open = self
@@ -99,12 +99,12 @@ class Session:
         hello: bytes,
         handlers: Mapping[int, Handler],
     ) -> None:
-        """Waits until there is a place in the cluster; closes the session if there
-        will be none.
+        """Waits until the program has a place in the cluster; closes the session if it
+        gets none.
 
         Args:
             hello: The body of the first frame.
-            handlers: Of frames that are not for the session, by their kinds.
+            handlers: For the frames that the session does not take, by their kinds.
         """
         self._handlers.update(handlers)
         try:
@@ -135,8 +135,8 @@ class Session:
         return self._block(region, offset, reading=True)
 
     def load_last(self) -> bool:
-        """Takes the version that the run ends with, whole, if it has come and was not
-        taken before; says whether."""
+        """Loads the version that the run ends with, if it has come and was not loaded
+        before; returns whether it did."""
         if self._last is None:
             return False
         (version, region, offset), self._last = self._last, None
@@ -148,7 +148,7 @@ class Session:
         return self._block(region, offset, reading=False)
 
     def _block(self, region: int, offset: int, reading: bool) -> Block:
-        """The same blocks come again and again."""
+        """The block at a place. It is kept, since the same places come again and again."""
         where = self._regions[region]
         if (offset, reading) not in where.blocks:
             view = where.weights if reading else where.view
@@ -200,7 +200,7 @@ class Session:
         self.closed = True
         atexit.unregister(self.close)
         _open = None
-        self._handlers.clear()  # They hold those who hold this session.
+        self._handlers.clear()  # They refer to objects that refer to this.
         for call in self._at_close:
             call()
         self.node.stop()

@@ -37,22 +37,22 @@ class Worker(Participant):
         config: An INI file of settings, docs/configuration.md.
         dataset_size: Samples of an epoch, the same on all workers.
         dataset_id: A word that tells this data set from others.
-        leases: Batches that the worker may have at a time, at most 64: as many
-            as the loader prefetches, and as one step accumulates. 4, or
+        leases: How many batches the worker may have at a time, at most 64. The loader
+            prefetches no more, and a step accumulates no more. None: 4, or
             `accumulate`, if that is more.
-        accumulate: Batches that a step is to cover: `due` says when it does, and
-            each loss is divided by this number.
+        accumulate: How many batches a step is to cover. The loop divides each loss by
+            this number, and calls `step` when `due` says so.
         allow_unused: Whether a parameter without a gradient has one of zeros;
             else that is an error.
-        param_groups: Those that the server was given (`troupe.serve`), to be
-            compared; None: whatever it has.
+        param_groups: The groups that the server was given (`troupe.serve`): if these
+            differ, the worker is refused. None: they are not compared.
         views: The model's parameters are the run's own weights, in shared
             memory, instead of a copy: they may be read from one batch to the
             `step` or `skip` after it, and never be changed.
-        replay: An event log of a run (`tape=True`). This process computes the
-            gradients of all its workers again, as the log has them, and a server of
-            its own, for which settings may be given (`train_dir`), makes the same
-            decisions. Ends with an error where something differs from the log.
+        replay: The event log of a run (`tape=True`). This process computes the
+            gradients of all workers of that run again, as the log has them, and a
+            server of its own, for which settings may be given (`train_dir`), makes the
+            same decisions. Ends with an error where something differs from the log.
         settings: Any setting of a worker by its flag's name: host="10.0.0.1".
 
     Raises:
@@ -100,13 +100,13 @@ class Worker(Participant):
 
     @property
     def seed(self) -> int:
-        """Of the run."""
+        """The seed of the run."""
         return self._session.run.seed
 
     @property
     def accumulate(self) -> int | None:
-        """Batches that a step is to cover, and by which their losses are divided;
-        None: as the loop likes. May be set between two steps."""
+        """How many batches a step is to cover, by which the loop also divides each
+        loss; None: the loop decides. May be set between two steps."""
         return self._book.mean.accumulate
 
     @accumulate.setter
@@ -115,28 +115,28 @@ class Worker(Participant):
 
     @property
     def rank(self) -> int:
-        """Of this worker among those of the run, from 0 on; another one perhaps
-        when it comes back after a loss. Waits until it has a place."""
+        """The number of this worker among those of the run, from 0 on. It may be
+        another one when the worker comes back after a loss. Waits until there is one."""
         return self._book.rank()
 
     # -- leases ---------------------------------------------------------------
 
     @property
     def accumulated(self) -> int:
-        """Batches that the next `step` covers: those since the last one, but for
-        what was given up meanwhile."""
+        """How many batches the next `step` covers: those since the last one, except
+        those that were given up meanwhile."""
         return self._book.accumulated()
 
     @property
     def due(self) -> bool:
-        """Whether `step` is to come before another batch, in a loop that
-        accumulates: the round has `accumulate` batches, or gets no other, or was
-        cancelled."""
+        """Whether a loop that accumulates must call `step` before it takes another
+        batch: there are `accumulate` batches, or no other comes, or those so far are
+        not wanted any more."""
         return self._book.due()
 
     def __iter__(self) -> Iterator[Lease]:
-        """The leases one after another, until the run ends: for who loads batches
-        without a DataLoader. After each comes `step` or `skip`."""
+        """The leases one after another, until the run ends: for programs that load
+        batches without a DataLoader. They call `step` or `skip` for each."""
         return self._book.only(self._each_lease())
 
     def _each_lease(self) -> Generator[Lease, None, None]:
@@ -152,7 +152,7 @@ class Worker(Participant):
 
     def loader(self, dataset: Any, **options: Any) -> Loader:
         """Batches of a map-style data set until the run ends; takes the options
-        of torch's DataLoader, but those that the run decides."""
+        of torch's DataLoader, except those that the run decides."""
         self._book.check()
         return Loader(self._book, self._size, dataset, options)
 

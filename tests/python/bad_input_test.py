@@ -217,7 +217,7 @@ class Refused(cluster.Case):
             safetensors.write(folder / f"{name}.safetensors", {"optim.sum.x": torch.zeros(2)}, {})
         with self.assertRaisesRegex(troupe.Error, "has no average of the weights"):
             troupe.Run(self.folder / "run").state_dict(3, average=True)
-        with self.assertRaisesRegex(troupe.Error, "the best weights are those that best_by"):
+        with self.assertRaisesRegex(troupe.Error, "the best weights are the average only if"):
             troupe.Run(self.folder / "run").state_dict(average=True)
 
     def test_no_program(self):
@@ -319,7 +319,7 @@ class Loops(cluster.Case):
         with self.assertRaisesRegex(troupe.Error, "needs a batch"):
             self.worker.step(0.0)
         self.finish_exactly()
-        with self.assertRaisesRegex(troupe.Error, "the run has ended"):
+        with self.assertRaisesRegex(troupe.Error, "the run has ended, and takes no"):
             self.worker.step(0.0)
 
     def test_a_batch_without_step(self):

@@ -139,7 +139,7 @@ class Wrong(Case):
         self.end(self.server, self.port, worker)
 
     def test_no_metrics(self):
-        self.refuse("score.. returned float, and not metrics by their names", lambda _: 0.5)
+        self.refuse("score.. returned float: return a dictionary", lambda _: 0.5)
 
     def test_no_number(self):
         self.refuse("the metric recall is no number", lambda _: {"recall": "high"})

@@ -130,7 +130,7 @@ class Kinds(unittest.TestCase):
             "1.bias": "constant", "2.centres": "constant",
         })
         for carry, why in [
-            ({"0.*": True}, "carry has '0.\\*', which fits no buffer and no parameter with"),
+            ({"0.*": True}, "carry: the pattern '0.\\*' has no effect: no buffer and no frozen"),
             ({"2.*": 1}, "carry has '2.\\*': 1; give a name or a pattern, and True or False"),
         ]:
             with self.assertRaisesRegex(troupe.Error, why):
