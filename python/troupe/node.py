@@ -66,7 +66,7 @@ class Node:
             if self.process.poll() is not None:
                 raise self.why_ended()
             if time.monotonic() > until:
-                raise Error(f"{self._program} has not opened its socket in {_PATIENCE} s")
+                raise Error(f"{self._program} has not opened its socket in {_PATIENCE:.0f} s")
             time.sleep(0.005)
         self._folder.cleanup()  # The connection needs no name.
 
