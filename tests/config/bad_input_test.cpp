@@ -232,10 +232,9 @@ constexpr bad bad_wholes[] = {
    "--param-groups fc1=momentum=0: 'fc1' has a momentum, which adam does not "
    "know"},
   {"--momentum 0 --param-groups fc1=momentum=0.5",
-   "--param-groups fc1=momentum=0.5: 'fc1' has a momentum, for which the "
-   "others must have one: give --momentum above 0, and momentum=0 to those "
-   "that "
-   "are to have none"},
+   "--param-groups fc1=momentum=0.5: 'fc1' has a momentum, but "
+   "--momentum is 0: set --momentum above 0, and give momentum=0 to each group "
+   "that should have none"},
   {"--replicas 65",
    "--replicas 65: share a batch, and that has 64 samples: use as many "
    "replicas at most"},
