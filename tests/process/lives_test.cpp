@@ -66,7 +66,7 @@ TEST_CASE("workers and shards of a life that failed wait for the next one") {
   on.await(first.lead, "a checkpoint", is_kind("checkpoint"));
   first.others[0].kill();
   check_end(first.lead, 1);
-  first.others[1].await("waiting .* for the next life");
+  first.others[1].await("waiting .* to start again; it has failed");
   workers[0].await("waiting .* for the parameter server");
   auto lead = on.listening_server(endless + with_shards(3) +
                                   flags{"--rank", "0", "--resume", "auto"});
