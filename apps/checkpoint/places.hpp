@@ -19,7 +19,7 @@ struct weights_place {
 };
 
 /// `path` may be a checkpoint, a folder of checkpoints, a run directory or a
-/// safetensors file. Throws `run_error` if it is none of these.
+/// safetensors file. Throws `run_error` for any other path.
 weights_place find_weights(const std::filesystem::path& path);
 
 /// The scores in the run's metrics.jsonl, by step; of several scores of a step

@@ -103,8 +103,8 @@ std::string advice_on(int error) {
   }
 }
 
-/// Listens at the first of the host's addresses that can be had; returns why
-/// the last one cannot be had if there is none.
+/// Listens at the first of the host's addresses at which this works; else
+/// returns why it does not work at the last one.
 std::variant<listened, std::string> listen_at(const std::string& host,
                                               uint16_t port) {
   auto where = look_up(host, port, AI_PASSIVE, SOCK_STREAM);

@@ -28,8 +28,8 @@ using source = origin::source;
 
 constexpr std::string_view policy_key = "policy.name";
 
-/// Refuses a variable that looks like a key's but is none. Other variables that
-/// begin with TROUPE_ are ignored.
+/// Refuses a variable whose name resembles that of a key, since it is probably
+/// misspelt. Other variables that begin with TROUPE_ are ignored.
 void refuse_misspelt(const std::string& variable) {
   std::vector<std::string> known;
   auto in_a_section = false;

@@ -160,9 +160,9 @@ gradient_result compute_engine::run(const at::Tensor& weights,
 }
 
 void compute_engine::require_fit(const at::Tensor& flat,
-                                 const char* name) const {
+                                 const char* subject) const {
   if (!layout().fits(flat))
-    throw run_error(std::string{name} + " not fit the network: it has " +
+    throw run_error(std::string{subject} + " not fit the network: it has " +
                     std::to_string(layout().parameter_count()) + " parameters");
 }
 

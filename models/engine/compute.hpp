@@ -108,7 +108,7 @@ public:
                              const std::atomic<bool>* cancel = nullptr);
 
 private:
-  void require_fit(const at::Tensor& flat, const char* name) const;
+  void require_fit(const at::Tensor& flat, const char* subject) const;
 
   struct state;
   std::unique_ptr<state> state_;

@@ -18,9 +18,9 @@ namespace troupe::models {
 
 namespace {
 
-run_error trouble(const std::string& reason,
+run_error trouble(const std::string& action,
                   const std::filesystem::path& path) {
-  return run_error("cannot " + reason + " " + path.string() + ": " +
+  return run_error("cannot " + action + " " + path.string() + ": " +
                    std::system_category().message(errno));
 }
 

@@ -120,7 +120,7 @@ std::string in_words(const std::set<int>& numbers) {
   return out;
 }
 
-/// The fault that is found in the folder; empty if there is none. A reader
+/// Says what is wrong with the folder; empty if all is well. A reader
 /// takes the folder as it is; a server cleans up first.
 std::string complaint(const fs::path& run, const expected& wanted,
                       bool exchanges) {

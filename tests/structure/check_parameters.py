@@ -47,10 +47,11 @@ def pieces_of(text, begin):
     out, depth, start = [], 0, begin + 1
     for at in range(begin, len(text)):
         x = text[at]
-        if x in ";" or (x == ">" and text[at - 1] == "-"):
-            if x == ";":
-                return []
-        elif x in OPENS:
+        if x == ";":
+            return []
+        if x == ">" and text[at - 1] == "-":
+            continue  # An arrow closes nothing.
+        if x in OPENS:
             depth += 1
         elif x in CLOSES:
             depth -= 1

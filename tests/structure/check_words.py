@@ -39,7 +39,7 @@ def breaches(path, text):
     if path.suffix in (".hpp", ".cpp"):
         code = re.sub(r"//.*", lambda comment: " " * len(comment.group()), text)
         for found in PARAMETER.finditer(code):
-            yield found.start(), "a parameter is a noun, 'what' is none"
+            yield found.start(), "name a parameter by a noun instead of 'what'"
     for found in TITLE.finditer(text):
         word = found.group(1).rstrip(",:;").removesuffix("'s")
         if word not in NAMES:

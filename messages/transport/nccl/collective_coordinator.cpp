@@ -61,13 +61,13 @@ void collective_coordinator::asked(const frame_line& who,
 
 // A worker that the lead has removed is told to send its own gradient, which
 // the lead then refuses.
-void collective_coordinator::offered(frame_line& who, collective_offer tensor) {
+void collective_coordinator::offered(frame_line& who, collective_offer news) {
   lock guard{mutex_};
   auto* from = find(who);
   if (from == nullptr || from->gone)
-    return send_fetch(who, tensor.request);
-  from->life = tensor.id.life;
-  from->offered = offer{std::move(tensor), terms_.clock()};
+    return send_fetch(who, news.request);
+  from->life = news.id.life;
+  from->offered = offer{std::move(news), terms_.clock()};
   from->last.reset();
   members_.front().seat->wake();
   decide();

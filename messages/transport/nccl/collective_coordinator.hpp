@@ -98,7 +98,7 @@ public:
   /// The worker sent a request to the server; a push tells its life.
   void asked(const frame_line& who, std::optional<life_number> life = {});
 
-  void offered(frame_line& who, collective_offer tensor);
+  void offered(frame_line& who, collective_offer news);
 
   /// The server answers the worker. Returns true when the coordinator keeps the
   /// answer and sends it later.

@@ -181,8 +181,7 @@ void introduce(socket& line, const std::string& token, double patience) {
   line.patience(patience);
   if (!line.receive(in, nullptr) || answer != accepted)
     throw path_error{
-      "the parameter server did not accept the connection for tensors; its "
-      "output says why"};
+      "the parameter server did not accept the connection for tensors"};
   line.patience(0);
 }
 
