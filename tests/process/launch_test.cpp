@@ -278,6 +278,9 @@ TEST_CASE("a launch ends when its workers have left before the run is over") {
 
 TEST_CASE("a run that is completed is a success, though a worker died") {
   launched it{{"--evaluator"}, {}, {"--epochs", "8"}};
+  // Of a worker that dies before the other has joined, the server waits for
+  // another life.
+  it.process.await("joined +worker 0");
   it.process.await("joined +worker 1");
   auto worker = it.find("worker");
   kill(worker, SIGSTOP); // The run waits for it until all is prepared.
