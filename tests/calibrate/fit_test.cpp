@@ -1,6 +1,7 @@
 // Draws of the simulation's own distributions are recognised, and their
 // parameters found.
 
+#include "apps/lab/calibrate/families.hpp"
 #include "apps/lab/calibrate/fit.hpp"
 #include "apps/lab/simulation/durations.hpp"
 

@@ -1,5 +1,6 @@
 #include "apps/lab/calibrate/calibrate.hpp"
 
+#include "apps/lab/calibrate/families.hpp"
 #include "apps/lab/calibrate/fit.hpp"
 #include "apps/lab/calibrate/recorded.hpp"
 #include "config/commands/verb.hpp"

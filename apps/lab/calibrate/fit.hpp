@@ -49,8 +49,4 @@ inline constexpr uint64_t fewest_times = 50;
 std::vector<candidate>
 fit_compute_times(const std::map<uint32_t, std::vector<double>>& by_worker);
 
-/// The value below which the share `p` of the values lies.
-/// @pre values are sorted, and there is one
-double quantile(const std::vector<double>& values, double p);
-
 } // namespace troupe::app
