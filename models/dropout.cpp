@@ -16,8 +16,7 @@ constexpr uint64_t dropout_purpose = 0x80000000;
 template <class T>
 at::Tensor make_mask(const at::Tensor& x, double share, uint32_t layer,
                      const dropout_key& key) {
-  auto mask =
-    at::empty(x.sizes(), x.options().dtype(c10::CppTypeToScalarType<T>::value));
+  auto mask = at::empty(x.sizes(), c10::CppTypeToScalarType<T>::value);
   kernels::dropout_terms<T> terms;
   terms.seed = key.seed;
   terms.subsequence = key.epoch << 32 | (key.first & 0xffffffff);
@@ -31,9 +30,10 @@ at::Tensor make_mask(const at::Tensor& x, double share, uint32_t layer,
 
 at::Tensor make_mask(const at::Tensor& x, double share, uint32_t layer,
                      const dropout_key& key) {
-  if (x.scalar_type() == at::kDouble)
-    return make_mask<double>(x, share, layer, key);
-  return make_mask<float>(x, share, layer, key).to(x.scalar_type());
+  auto mask = x.scalar_type() == at::kDouble
+                ? make_mask<double>(x, share, layer, key)
+                : make_mask<float>(x, share, layer, key);
+  return mask.to(x.options());
 }
 
 } // namespace

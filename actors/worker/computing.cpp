@@ -4,6 +4,7 @@
 #include "actors/runtime/inline_answer.hpp"
 #include "actors/runtime/tensor_payload.hpp"
 #include "config/text/one_line.hpp"
+#include "models/device/accelerator.hpp"
 #include "models/engine/replicas.hpp"
 
 #include <ATen/Parallel.h>
@@ -37,6 +38,14 @@ std::function<void(uint64_t)> early_send_by(gradient_stream& way,
   return [&way, size = size_of(gradient.shape().type)](uint64_t first) {
     way.ready(first * size);
   };
+}
+
+/// A GPU copies to pinned memory while it computes; what other processes see
+/// cannot be pinned.
+payload_memory_ptr memory_of_gradients(const computing_parts& parts) {
+  auto on_gpu = parts.settings.training.device != "cpu";
+  return on_gpu && parts.memory == heap_memory() ? models::pinned_memory()
+                                                 : parts.memory;
 }
 
 } // namespace
@@ -85,7 +94,7 @@ compute_state::compute_state(pointer self, const computing_parts& parts,
     rule_(parts.settings.training.buffers),
     engine_(make_engine(parts, parts.data.train->classes())),
     gradients_(engine_.layout().count(), engine_.layout().dtype(),
-               parts.memory),
+               memory_of_gradients(parts)),
     others_(std::move(others)) {
   // nop
 }

@@ -10,6 +10,7 @@
 #include "apps/cli/joint_end.hpp"
 #include "apps/cli/leash.hpp"
 #include "apps/cli/list_datasets.hpp"
+#include "apps/cli/list_devices.hpp"
 #include "apps/cli/list_networks.hpp"
 #include "apps/cli/signals.hpp"
 #include "apps/data/data.hpp"
@@ -191,10 +192,22 @@ exit_status run_replay(const config::invocation& call,
   return run_virtual(plan->config, signals, {}, plan);
 }
 
+void say(const std::string& line) {
+  std::puts(line.c_str());
+  std::fflush(stdout);
+}
+
+void say_device(const std::string& chosen) {
+  if (!chosen.empty())
+    say("device       " + chosen);
+}
+
 exit_status run_evaluation(const config::resolved& config,
                            app::signal_pump& signals) {
-  app::keep_tensor_memory(config.values);
-  return app::evaluate(config, [&] { return signals.arrived(); });
+  auto chosen = config;
+  say_device(app::choose_device(chosen.values));
+  app::keep_tensor_memory(chosen.values);
+  return app::evaluate(chosen, [&] { return signals.arrived(); });
 }
 
 /// The worker of a peer, in an actor system of its own: a system cannot connect
@@ -298,11 +311,6 @@ exit_status run(const config::resolved& config, app::signal_pump& signals,
   app::begin_next_life(how, *nodes, own, arguments);
 }
 
-void say(const std::string& line) {
-  std::puts(line.c_str());
-  std::fflush(stdout);
-}
-
 } // namespace
 
 int main(int argc, char** argv) {
@@ -318,6 +326,8 @@ int main(int argc, char** argv) {
       return static_cast<int>(app::calibrate({argv + 2, argv + argc}));
     if (argc > 1 && std::string_view{argv[1]} == "launch")
       return static_cast<int>(app::launch({argv + 2, argv + argc}));
+    if (argc > 1 && std::string_view{argv[1]} == "devices")
+      return static_cast<int>(app::list_devices({argv + 2, argv + argc}));
     if (argc > 1 && std::string_view{argv[1]} == "data")
       return static_cast<int>(app::data_verb({argv + 2, argv + argc}));
     if (argc > 1 && std::string_view{argv[1]} == "checkpoint")
@@ -347,6 +357,7 @@ int main(int argc, char** argv) {
       return 0;
     }
     auto meeting = app::meet_by_file(call.config);
+    say_device(app::choose_device(call.config.values));
     app::keep_tensor_memory(call.config.values);
     return static_cast<int>(
       is_virtual(call.config.values)

@@ -127,6 +127,8 @@ plan_replay(const config::invocation& call,
   if (settings.may_stop_early)
     out->event_log->allow_early_stop();
   out->config = std::move(settings.all);
+  // Devices belong to the nodes of the run; a replay computes on the CPU.
+  out->config.values.training.device = "cpu";
   out->checkpoint = find_start(begin, path, settings.resume);
   out->run_id = begin.run_id();
   out->life = life_number{begin.life()};

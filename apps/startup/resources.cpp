@@ -4,8 +4,9 @@
 #include "apps/startup/cores.hpp"
 #include "config/schema/paths.hpp"
 #include "config/text/failure.hpp"
-#include "messages/transport/nccl/library/gpu_choice.hpp"
 #include "messages/transport/nccl/nccl_row.hpp"
+#include "models/device/accelerator.hpp"
+#include "models/device/gpu_choice.hpp"
 #include "models/engine/tensor_memory.hpp"
 
 #include <netdb.h>
@@ -191,11 +192,65 @@ transport::nccl::library_ptr nccl_for(const config::settings& settings) {
   // Shards connect to workers, never to each other: they share the lead's GPU.
   if (!of_worker && settings.cluster.rank.value_or(0) > 0)
     return found;
-  auto device = take_gpu(wish_of_process(found->devices(), of_worker));
+  if (auto computes_on = models::device_named(settings.training.device);
+      of_worker && computes_on.has_index())
+    return found->with_device(computes_on.index(), nullptr);
+  using enum models::gpu_owner;
+  auto device = models::take_gpu(models::wish_of_process(
+    found->devices(), of_worker ? worker_of_gpu_server : server));
   if (auto* why = std::get_if<std::string>(&device))
     no_nccl(*why);
-  auto& ours = std::get<gpu>(device);
+  auto& ours = std::get<models::gpu>(device);
   return found->with_device(ours.device, std::move(ours.claim));
+}
+
+namespace {
+
+/// The GPU of this process, claimed until the process ends; `cpu` for `auto` if
+/// others have taken all.
+std::string gpu_of_process(const std::string& wanted, int devices,
+                           models::gpu_owner whose) {
+  auto found = models::take_gpu(models::wish_of_process(devices, whose));
+  if (auto* why = std::get_if<std::string>(&found)) {
+    if (wanted == "auto")
+      return "cpu";
+    throw run_error("--device cuda: " + *why +
+                    ", or name one with --device cuda:N");
+  }
+  static models::gpu ours;
+  ours = std::move(std::get<models::gpu>(found));
+  return "cuda:" + std::to_string(ours.device);
+}
+
+} // namespace
+
+std::string choose_device(config::settings& settings) {
+  auto& device = settings.training.device;
+  auto computes =
+    (settings.what != config::role::ps || config::is_peer(settings)) &&
+    settings.training.compute != config::compute_kind::external;
+  if (device == "cpu" || !computes)
+    return {};
+  if (device == "auto" && !models::has_cuda())
+    return device = "cpu";
+  auto devices = models::open_cuda();
+  const auto* wanted = config::find_path(settings.cluster.transport);
+  auto server_has_one = wanted != nullptr && wanted->needs_gpu;
+  using enum models::gpu_owner;
+  if (device == "auto" || device == "cuda")
+    device = gpu_of_process(device, devices,
+                            server_has_one ? worker_of_gpu_server : worker);
+  if (device == "cpu")
+    return device;
+  auto index = models::device_named(device).index();
+  if (index >= devices)
+    throw run_error("--device " + device + ": there " +
+                    (devices == 1 ? "is one GPU, cuda:0"
+                                  : "are " + std::to_string(devices) +
+                                      " GPUs, cuda:0 to cuda:" +
+                                      std::to_string(devices - 1)));
+  auto name = models::accelerators().at(static_cast<size_t>(index)).name;
+  return name.empty() ? device : device + " (" + name + ")";
 }
 
 transport::collective_coordinator_ptr

@@ -50,6 +50,12 @@ shared_memory_for(const config::cluster_settings& cluster);
 /// use the GPUs of this host.
 transport::nccl::library_ptr nccl_for(const config::settings& settings);
 
+/// Exchanges `cuda` and `auto` for the device that this process computes on,
+/// and opens LibTorch's CUDA part if that is a GPU. To be called once, before
+/// the first backward pass. Returns the device for people; empty if none was
+/// asked for. Throws `run_error` when there is no such GPU.
+std::string choose_device(config::settings& settings);
+
 /// With NCCL: the group in which the workers of this server add up their
 /// gradients. Null without.
 transport::collective_coordinator_ptr

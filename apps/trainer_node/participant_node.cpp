@@ -17,6 +17,7 @@
 #include "config/runs/shared_settings.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
+#include "config/text/value.hpp"
 #include "config/values/external.hpp"
 #include "data/describe.hpp"
 #include "messages/run_record.hpp"
@@ -54,6 +55,16 @@ void require_same_data(const computing_parts& computing,
     config::to_string(all.front()) + "; give all nodes the same");
 }
 
+/// Segments of networks are on the CPU.
+void require_device(const config::settings& joined) {
+  if (joined.training.device != "cpu" &&
+      joined.parallel.mode != config::parallel_mode::data_parallel)
+    throw run_error(
+      "--device " + joined.training.device + ": the run has --mode " +
+      config::print(joined.parallel.mode) +
+      ", which computes on the CPU in this release; leave it out");
+}
+
 /// What bfloat16 does to the speed of this worker, for `--autocast auto`. To be
 /// called on a thread of its own.
 double measure_bfloat16(const config::settings& settings,
@@ -84,6 +95,7 @@ public:
       throw run_error("another run has begun at the parameter server: start "
                       "the process that computes for this node again");
     auto joined = join_settings(settings_, welcome);
+    require_device(joined);
     auto trains = joined.what == config::role::worker;
     if (process_.line && !trains)
       return make_evaluator(

@@ -25,6 +25,7 @@ server, workers, an evaluator and a checkpoint writer.
   trainer_node launch [flags] [-- ...]  a cluster of processes on this machine
   trainer_node compare [flags]      policies under the virtual clock, a report
   trainer_node calibrate LOG...     fits --compute-time to a recorded run
+  trainer_node devices              lists the CPU and the GPUs of this machine
   trainer_node data VERB ...        fetches, checks and cuts data sets
   trainer_node checkpoint VERB ...  lists, shows, verifies and exports weights
 

@@ -24,15 +24,6 @@ namespace troupe::config {
 
 namespace {
 
-// A setting that would be ignored is refused; remove the line when the feature
-// exists.
-void refuse_unavailable(const resolved& settings) {
-  const auto& all = settings.values;
-  if (all.training.device != "cpu")
-    refuse(settings, "training.device",
-           "this release computes without CUDA; use --device cpu");
-}
-
 /// Whether this node has the settings of the whole cluster.
 bool sets_all(const settings& all) {
   return all.what == role::simulate ||
@@ -41,6 +32,26 @@ bool sets_all(const settings& all) {
 
 bool joins(role duty) {
   return duty == role::worker || duty == role::evaluator;
+}
+
+/// What computes on a GPU in this release.
+void check_device(const resolved& all) {
+  const auto& values = all.values;
+  if (values.training.device == "cpu")
+    return;
+  // A file of settings is for all nodes; a flag is for this one.
+  auto by_flag = all.origin_of("training.device").from == origin::source::flag;
+  if (by_flag && values.what == role::ps && !is_peer(values))
+    refuse(all, "training.device",
+           "the parameter server computes on the CPU: give --device to workers "
+           "and evaluators");
+  if (by_flag && values.training.compute == compute_kind::external)
+    refuse(all, "training.device",
+           "the program that computes chooses its device itself: leave it out");
+  if (values.parallel.mode != parallel_mode::data_parallel)
+    refuse(all, "training.device",
+           "with --mode " + print(values.parallel.mode) +
+             " this release computes on the CPU: leave it out");
 }
 
 void check_policy(const resolved& all) {
@@ -351,7 +362,7 @@ void check_network(const resolved& all) {
 } // namespace
 
 void validate(const resolved& all) {
-  refuse_unavailable(all);
+  check_device(all);
   check_policy(all);
   check_rank(all);
   check_training(all);

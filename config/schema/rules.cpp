@@ -218,9 +218,12 @@ std::string faults(std::string& value) {
 std::string device(std::string& value) {
   value = in_small_letters(value);
   auto index = value.starts_with("cuda:") ? value.substr(5) : "0";
-  auto known = value == "cpu" || value == "cuda" || value.starts_with("cuda:");
-  auto why = reason([&] { return from{0, 255}(parse<uint32_t>(index)); });
-  return known && why.empty() ? "" : "must be cpu";
+  auto known = value == "cpu" || value == "cuda" || value == "auto" ||
+               value.starts_with("cuda:");
+  auto why = reason([&] { return from{0, 15}(parse<uint32_t>(index)); });
+  return known && why.empty()
+           ? ""
+           : "must be cpu, cuda, cuda:N with N up to 15, or auto";
 }
 
 } // namespace troupe::config::rules

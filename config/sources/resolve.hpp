@@ -36,6 +36,11 @@ struct origin {
   bool operator==(const origin&) const = default;
 };
 
+/// The environment variable that names LibTorch's CUDA part, where that does
+/// not lie beside LibTorch's other libraries. No setting: it is for this
+/// process.
+inline constexpr const char* cuda_library_variable = "TROUPE_CUDA_LIBRARY";
+
 /// A value as it was given, not parsed yet.
 struct given {
   const key* what;

@@ -175,7 +175,7 @@ struct training_settings {
   /// is no key for it.
   std::optional<uint64_t> schedule_steps;
   uint64_t seed = 1;
-  std::string device = "cpu"; ///< cpu | cuda | cuda:i
+  std::string device = "cpu"; ///< cpu | cuda | cuda:N | auto
   compute_kind compute = compute_kind::native;
   std::string compute_socket;   ///< Path; for external computation.
   double compute_timeout = 600; ///< s to wait for its process.

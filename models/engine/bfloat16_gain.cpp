@@ -49,7 +49,9 @@ public:
       weights_(at::empty({static_cast<int64_t>(plain_.layout().count())},
                          to_aten(settings.dtype))),
       gradient_(at::zeros_like(weights_)) {
-    plain_.initial_weights(weights_, settings.seed);
+    auto on_cpu = settings;
+    on_cpu.device = "cpu";
+    compute_engine{on_cpu, classes_}.initial_weights(weights_, settings.seed);
   }
 
   void draw(uint64_t samples) {
@@ -109,7 +111,8 @@ bool has_bfloat16_instructions() {
 
 double bfloat16_gain(const config::training_settings& settings,
                      const std::array<uint64_t, 3>& shape, uint64_t classes) {
-  if (!has_bfloat16_instructions() ||
+  auto on_cpu = settings.device == "cpu";
+  if ((on_cpu && !has_bfloat16_instructions()) ||
       settings.dtype != config::scalar_type::float32)
     return 0;
   pair_of_engines engines{settings, shape, classes};

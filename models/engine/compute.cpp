@@ -1,17 +1,22 @@
 #include "models/engine/compute.hpp"
 
 #include "config/text/failure.hpp"
+#include "models/device/accelerator.hpp"
+#include "models/device/transfers.hpp"
 #include "models/engine/batch_dropout.hpp"
 #include "models/engine/guarded.hpp"
 #include "models/engine/loss.hpp"
 #include "models/engine/segment.hpp"
 #include "models/scalar.hpp"
 
+#include <c10/core/StreamGuard.h>
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 namespace troupe::models {
 
@@ -34,17 +39,23 @@ uint64_t count_top5(const at::Tensor& scores, const at::Tensor& targets) {
 /// Releases weights and gradient however the function is left.
 class binding {
 public:
-  explicit binding(segment& x) : segment_(x) {
+  explicit binding(segment& x, device_transfers* transfers = nullptr)
+    : segment_(x), transfers_(transfers) {
     // nop
   }
 
-  ~binding() { segment_.end(); }
+  ~binding() {
+    segment_.end();
+    if (transfers_ != nullptr)
+      transfers_->abandon_gradient();
+  }
 
   binding(const binding&) = delete;
   binding& operator=(const binding&) = delete;
 
 private:
   segment& segment_;
+  device_transfers* transfers_;
 };
 
 } // namespace
@@ -54,6 +65,7 @@ struct compute_engine::state {
   uint64_t seed;
   int64_t part_size; ///< Samples that are computed at once.
   training_loss loss;
+  std::optional<device_transfers> transfers; ///< Nothing on the CPU.
 
   state(const config::training_settings& settings, int64_t classes,
         const at::Tensor& frozen)
@@ -61,7 +73,8 @@ struct compute_engine::state {
       part_size(static_cast<int64_t>(
         settings.micro_batch_size.value_or(uint64_t{1} << 32))),
       loss(settings) {
-    // nop
+    if (auto where = device_named(settings.device); !where.is_cpu())
+      transfers.emplace(where, all.layout());
   }
 
   /// Copies the statistics to start from to the end of the gradient, where
@@ -81,42 +94,78 @@ struct compute_engine::state {
                                            : layout.statistics_of(weights));
   }
 
-  /// Computes a part of the batch; returns its share in the mean loss of all.
-  double run_part(const at::Tensor& inputs, const at::Tensor& targets,
-                  int64_t of, const dropout_key& drop, micro_batch_place at) {
+  /// Computes a part of the batch; returns its share in the mean loss of all,
+  /// which a device may still have to compute.
+  at::Tensor run_part(const at::Tensor& inputs, const at::Tensor& targets,
+                      int64_t of, const dropout_key& drop,
+                      micro_batch_place at) {
     auto pass = all.forward(inputs, drop, at.first);
     all.wait_for_all();
     torch::AutoGradMode with_grad{true};
     auto found = loss.share(pass.outputs, targets, of);
     all.backward(pass, found, {}, at);
-    torch::NoGradGuard no_grad;
-    return found.item<double>();
+    return found.detach();
   }
 
-  gradient_result run(const at::Tensor& inputs, const at::Tensor& targets,
-                      const batch_context& about) {
-    gradient_result result;
+  gradient_result run_parts(const at::Tensor& inputs, const at::Tensor& targets,
+                            const batch_context& about) {
+    std::vector<at::Tensor> losses;
     auto count = targets.numel();
     auto of = about.part.of == 0 ? count : static_cast<int64_t>(about.part.of);
     auto before = static_cast<int64_t>(about.part.first);
     for (int64_t first = 0; first == 0 || first < count; first += part_size) {
       auto n = std::min(part_size, count - first);
-      result.loss +=
-        run_part(inputs.narrow(0, first, n), targets.narrow(0, first, n), of,
-                 dropout_of(seed, about.from, before + first),
-                 {first == 0, first + n >= count});
+      losses.push_back(run_part(inputs.narrow(0, first, n),
+                                targets.narrow(0, first, n), of,
+                                dropout_of(seed, about.from, before + first),
+                                {first == 0, first + n >= count}));
     }
+    // The stream that computes is not held up before the gradient is on its
+    // way.
+    if (transfers)
+      transfers->finish_gradient();
+    gradient_result result;
+    for (const auto& x : losses)
+      result.loss += x.item<double>();
     result.samples = static_cast<uint64_t>(count);
     return result;
+  }
+
+  gradient_result run_here(const at::Tensor& weights, const at::Tensor& inputs,
+                           const at::Tensor& targets,
+                           const at::Tensor& gradient,
+                           const batch_context& about) {
+    place_statistics(about, weights, gradient);
+    segment_batch batch{weights, gradient, all.layout().statistics_of(gradient),
+                        about.cancel};
+    batch.arriving = about.arriving ? &about.arriving : nullptr;
+    batch.ready = about.ready ? &about.ready : nullptr;
+    all.begin(batch);
+    return run_parts(inputs, targets, about);
+  }
+
+  /// The same over copies on the device; all weights must have arrived.
+  gradient_result run_on_device(const at::Tensor& weights,
+                                const at::Tensor& inputs,
+                                const at::Tensor& targets,
+                                const at::Tensor& gradient,
+                                const batch_context& about) {
+    if (about.arriving && !about.arriving(0, all.layout().bytes()))
+      throw cancelled{};
+    c10::StreamGuard guard{transfers->compute_stream()};
+    auto there = about;
+    there.arriving = nullptr;
+    there.ready = [this](uint64_t first) {
+      transfers->advance(first);
+    };
+    const auto& copy = transfers->place_weights(weights);
+    return run_here(copy, transfers->place(inputs), transfers->place(targets),
+                    transfers->begin_gradient(gradient, about.ready), there);
   }
 };
 
 compute_engine::compute_engine(const config::training_settings& settings,
                                int64_t classes, const at::Tensor& frozen) {
-  if (settings.device != "cpu") {
-    throw usage_error("device '" + settings.device +
-                      "' is not supported; there is: cpu");
-  }
   state_ = std::make_unique<state>(settings, classes, frozen);
 }
 
@@ -144,15 +193,12 @@ gradient_result compute_engine::run(const at::Tensor& weights,
   require_fit(weights, "the weights do");
   require_fit(gradient, "the buffer for the gradient does");
   return guarded("computing a gradient", [&] {
-    binding bound{state_->all};
+    auto& its = *state_;
+    binding bound{its.all, its.transfers ? &*its.transfers : nullptr};
     try {
-      state_->place_statistics(about, weights, gradient);
-      segment_batch batch{weights, gradient, layout().statistics_of(gradient),
-                          about.cancel};
-      batch.arriving = about.arriving ? &about.arriving : nullptr;
-      batch.ready = about.ready ? &about.ready : nullptr;
-      state_->all.begin(batch);
-      return state_->run(inputs, targets, about);
+      return its.transfers
+               ? its.run_on_device(weights, inputs, targets, gradient, about)
+               : its.run_here(weights, inputs, targets, gradient, about);
     } catch (const cancelled&) {
       return gradient_result{.cancelled = true};
     }
@@ -170,8 +216,12 @@ evaluation_result compute_engine::evaluate(const at::Tensor& weights,
                                            const batch_source& next,
                                            const std::atomic<bool>* cancel) {
   return guarded("evaluating", [&] {
+    auto& transfers = state_->transfers;
+    c10::OptionalStreamGuard guard;
+    if (transfers)
+      guard.reset_stream(transfers->compute_stream());
     binding bound{state_->all};
-    state_->all.bind(weights);
+    state_->all.bind(transfers ? transfers->place_weights(weights) : weights);
     torch::NoGradGuard no_grad;
     evaluation_result result;
     uint64_t correct = 0;
@@ -185,6 +235,10 @@ evaluation_result compute_engine::evaluate(const at::Tensor& weights,
       }
       if (!next(inputs, targets)) {
         break;
+      }
+      if (transfers) {
+        inputs = transfers->place(inputs);
+        targets = transfers->place(targets);
       }
       auto scores = state_->all.score(inputs);
       result.loss += state_->loss.sum(scores, targets).item<double>();

@@ -62,13 +62,16 @@ struct evaluation_result {
 using batch_source =
   std::function<bool(at::Tensor& inputs, at::Tensor& targets)>;
 
-/// One replica of a network and its working memory. Not thread-safe; may move
-/// from thread to thread between calls.
+/// One replica of a network and its working memory, on the device of the
+/// settings: `cpu` or `cuda:N`. What is given and returned lies in memory of
+/// the host on every device. Not thread-safe; may move from thread to thread
+/// between calls.
 class compute_engine {
 public:
   /// @param frozen The numbers that are not trained, a buffer that nobody
   /// writes to any more; undefined: those that the network was made with.
-  /// @throws usage_error if network or device is unknown, run_error if the
+  /// @pre A GPU's library is open (models/device/accelerator.hpp).
+  /// @throws usage_error if the network is unknown, run_error if the
   /// frozen buffer does not fit.
   compute_engine(const config::training_settings& settings, int64_t classes,
                  const at::Tensor& frozen = {});
@@ -82,7 +85,7 @@ public:
   const flat_layout& layout() const noexcept;
 
   /// New weights as PyTorch would draw them after manual_seed(seed), in
-  /// `flat`. @pre No frozen buffer was given.
+  /// `flat`. @pre No frozen buffer was given, and this is no engine of a GPU.
   void initial_weights(const at::Tensor& flat, uint64_t seed);
 
   /// Computes loss and gradient of one batch. The weights are read in place and

@@ -35,6 +35,11 @@ auto guarded(const char* action, F&& f) {
   };
   try {
     return f();
+  } catch (const c10::OutOfMemoryError& error) {
+    throw run_error(std::string{action} +
+                    " failed: " + cause_in(error.what_without_backtrace()) +
+                    "; lower --batch-size, give --micro-batch-size, or use "
+                    "--autocast bf16");
   } catch (const c10::Error& error) {
     throw told(error.what_without_backtrace());
   } catch (const std::runtime_error& error) {

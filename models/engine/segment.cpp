@@ -1,5 +1,6 @@
 #include "models/engine/segment.hpp"
 
+#include "models/device/accelerator.hpp"
 #include "models/engine/guarded.hpp"
 #include "models/layout/segments.hpp"
 #include "models/scalar.hpp"
@@ -33,17 +34,17 @@ at::Tensor channels_last(const at::Tensor& inputs) {
 /// Convolutions and products of this thread are in bfloat16 while it lives.
 class bfloat16_forward {
 public:
-  explicit bfloat16_forward(bool on) : on_(on) {
+  bfloat16_forward(bool on, c10::DeviceType where) : on_(on), where_(where) {
     if (!on_)
       return;
-    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-    at::autocast::set_autocast_enabled(at::kCPU, true);
+    at::autocast::set_autocast_dtype(where_, at::kBFloat16);
+    at::autocast::set_autocast_enabled(where_, true);
   }
 
   ~bfloat16_forward() {
     if (!on_)
       return;
-    at::autocast::set_autocast_enabled(at::kCPU, false);
+    at::autocast::set_autocast_enabled(where_, false);
     at::autocast::clear_cache(); // Of weights that will change.
   }
 
@@ -52,7 +53,16 @@ public:
 
 private:
   bool on_;
+  c10::DeviceType where_;
 };
+
+std::shared_ptr<network>
+network_on_device(const config::training_settings& settings, int64_t classes) {
+  auto out = make_network(settings.network, classes, settings.dtype);
+  if (auto where = device_named(settings.device); !where.is_cpu())
+    out->module().to(where);
+  return out;
+}
 
 /// Makes the offsets relative to the first element of the range.
 std::vector<parameter_slot> within(std::vector<parameter_slot> slots,
@@ -85,7 +95,8 @@ at::Tensor pass_through(network& net, const part_range& range,
 segment::segment(const config::training_settings& settings, int64_t classes,
                  const at::Tensor& frozen, part_range which,
                  std::optional<element_range> range)
-  : net_(make_network(settings.network, classes, settings.dtype)),
+  : device_(device_named(settings.device)),
+    net_(network_on_device(settings, classes)),
     layout_(layout_of(*net_, settings)), which_{which.first,
                                                 std::min(which.last,
                                                          net_->parts().size())},
@@ -98,7 +109,8 @@ segment::segment(const config::training_settings& settings, int64_t classes,
     statistics_(tensors_of(net_->module(), statistic_slots_, settings.dtype)),
     frozen_(tensors_of(net_->module(), layout_.frozen(), settings.dtype)),
     bfloat16_(settings.autocast == config::autocast_kind::bf16),
-    nothing_(at::empty({0}, to_aten(settings.dtype))) {
+    nothing_(at::empty(
+      {0}, at::TensorOptions{to_aten(settings.dtype)}.device(device_))) {
   auto among_all = statistics_range_;
   among_all.first += layout_.parameter_count();
   statistic_slots_ = within(std::move(statistic_slots_), among_all);
@@ -141,8 +153,9 @@ bool segment::has_frozen_statistics(const torch::nn::Module& layer) const {
 void segment::bind_frozen(const at::Tensor& flat) {
   if (!layout_.fits_frozen(flat))
     throw run_error("the frozen weights do not fit the network");
+  auto here = flat.to(device_);
   for (size_t i = 0; i < frozen_.size(); ++i)
-    frozen_[i].set_data(layout_.view(flat, layout_.frozen()[i]));
+    frozen_[i].set_data(layout_.view(here, layout_.frozen()[i]));
 }
 
 /// Has layers normalise by the batch (`on`), or by the running statistics.
@@ -161,12 +174,12 @@ void segment::set_training(bool on) {
 // -- batches ------------------------------------------------------------------
 
 void segment::begin(const segment_batch& batch) {
-  if (!layout_.fits(batch.weights, range_.count) ||
-      !layout_.fits(batch.gradient, range_.count))
+  if (!layout_.fits(batch.weights, range_.count, device_) ||
+      !layout_.fits(batch.gradient, range_.count, device_))
     throw run_error("the weights do not fit the network: it has " +
                     std::to_string(layout_.parameter_count()) + " parameters");
   if (!statistics_.empty() &&
-      !layout_.fits(batch.statistics, statistics_range_.count))
+      !layout_.fits(batch.statistics, statistics_range_.count, device_))
     throw run_error("the running statistics do not fit the network");
   batch_ = batch;
   for (size_t i = 0; i < parameters_.size(); ++i) {
@@ -195,7 +208,7 @@ segment_pass segment::forward(const at::Tensor& inputs, const dropout_key& drop,
   if (which_.first > 0)
     out.inputs = inputs.detach().set_requires_grad(true);
   waits_for_weights waits{batch_.arriving, batch_.weights};
-  bfloat16_forward cluster{bfloat16_};
+  bfloat16_forward shorter{bfloat16_, device_.type()};
   std::optional<dropout_key> key{drop};
   out.outputs = pass_through(*net_, which_, channels_last(out.inputs),
                              {first && !bfloat16_ ? places_ : nowhere, key});
@@ -282,7 +295,7 @@ void segment::end() {
 // -- scores -------------------------------------------------------------------
 
 void segment::bind(const at::Tensor& weights) {
-  if (!layout_.fits(weights))
+  if (!layout_.fits(weights, device_))
     throw run_error("the weights do not fit the network: it has " +
                     std::to_string(layout_.parameter_count()) + " parameters");
   for (size_t i = 0; i < parameters_.size(); ++i)

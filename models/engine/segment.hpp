@@ -28,7 +28,8 @@
 
 namespace troupe::models {
 
-/// The buffers of a batch in hand, and what it waits for.
+/// The buffers of a batch in hand, on the segment's device, and what it waits
+/// for.
 struct segment_batch {
   /// The owner's range of the weights; nobody writes to it.
   at::Tensor weights = {};
@@ -61,9 +62,10 @@ struct segment_pass {
 at::Tensor pass_through(network& net, const part_range& parts,
                         const at::Tensor& inputs, const pass_context& with);
 
-/// Not thread-safe; may move from thread to thread between calls. What LibTorch
-/// throws is passed on; a cancelled call throws `cancelled`, after which the
-/// batch is over.
+/// Computes on the device of the settings, `cpu` or `cuda:N`, in the stream
+/// that is current. Not thread-safe; may move from thread to thread between
+/// calls. What LibTorch throws is passed on; a cancelled call throws
+/// `cancelled`, after which the batch is over.
 class segment {
 public:
   /// @param frozen The numbers that are not trained, a buffer that nobody
@@ -126,6 +128,7 @@ private:
   void tell_ready(size_t i);
   void fill_gaps();
 
+  c10::Device device_;
   std::shared_ptr<network> net_;
   flat_layout layout_;
   part_range which_;

@@ -357,8 +357,8 @@ at::Tensor flat_layout::statistics_of(const at::Tensor& flat) const {
   return part_of(flat, parameters_, numbers_);
 }
 
-bool flat_layout::fits(const at::Tensor& flat) const {
-  return fits(flat, count());
+bool flat_layout::fits(const at::Tensor& flat, c10::Device where) const {
+  return fits(flat, count(), where);
 }
 
 bool flat_layout::fits_parameters(const at::Tensor& flat) const {
@@ -369,9 +369,10 @@ bool flat_layout::fits_frozen(const at::Tensor& flat) const {
   return fits(flat, frozen_count());
 }
 
-bool flat_layout::fits(const at::Tensor& flat, uint64_t count) const {
+bool flat_layout::fits(const at::Tensor& flat, uint64_t count,
+                       c10::Device where) const {
   return flat.defined() && flat.dim() == 1 && flat.is_contiguous() &&
-         flat.device().is_cpu() && flat.scalar_type() == to_aten(dtype_) &&
+         flat.device() == where && flat.scalar_type() == to_aten(dtype_) &&
          static_cast<uint64_t>(flat.numel()) == count;
 }
 

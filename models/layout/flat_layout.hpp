@@ -158,8 +158,8 @@ public:
   /// All statistics of a flat buffer; shares memory.
   at::Tensor statistics_of(const at::Tensor& flat) const;
 
-  /// Is `flat` a contiguous CPU buffer of this layout's dtype and count?
-  bool fits(const at::Tensor& flat) const;
+  /// Is `flat` a contiguous buffer of this layout's dtype and count, and there?
+  bool fits(const at::Tensor& flat, c10::Device where = c10::kCPU) const;
 
   /// The same for a buffer that holds the parameters only.
   bool fits_parameters(const at::Tensor& flat) const;
@@ -168,7 +168,8 @@ public:
   bool fits_frozen(const at::Tensor& flat) const;
 
   /// The same for any part of a buffer, of so many elements.
-  bool fits(const at::Tensor& flat, uint64_t count) const;
+  bool fits(const at::Tensor& flat, uint64_t count,
+            c10::Device where = c10::kCPU) const;
 
   bool operator==(const flat_layout&) const = default;
 

@@ -109,14 +109,17 @@ TEST_CASE("help lists every key with its default", "[help]") {
     CHECK_THAT(text, ContainsSubstring(std::string{"  "} + flag));
 }
 
-TEST_CASE("no device is offered that is refused", "[help]") {
+TEST_CASE("the devices that are offered are those that are accepted",
+          "[help]") {
   std::ifstream file{std::string{TROUPE_EXAMPLES} + "/cluster.ini"};
   std::string example{std::istreambuf_iterator<char>{file}, {}};
   REQUIRE_THAT(example, ContainsSubstring("device = cpu"));
-  for (const auto& text : {help(), example})
-    CHECK_THAT(text, !ContainsSubstring("cuda"));
+  CHECK_THAT(help(), ContainsSubstring("cuda:N"));
+  for (const auto* device : {"cpu", "cuda", "cuda:1", "auto"})
+    CHECK(parse(split(std::string{"--simulate --device "} + device))
+            .config.values.training.device == device);
   CHECK(complaint([] { parse(split("--simulate --device gpu")); }) ==
-        "--device gpu: must be cpu");
+        "--device gpu: must be cpu, cuda, cuda:N with N up to 15, or auto");
 }
 
 TEST_CASE("help fits 80 columns", "[help]") {

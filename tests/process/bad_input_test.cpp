@@ -160,8 +160,8 @@ constexpr row bad_calls[] = {
   {"a shard without an address", "--role ps --shards 2 --rank 1", 2,
    "--rank 1: a shard in a process of its own has an address of its own: give "
    "it with --listen HOST:PORT"},
-  {"no such device", "--simulate --device cuda", 2,
-   "--device cuda: this release computes without CUDA; use --device cpu"},
+  {"no such device", "--simulate --device cuda9", 2,
+   "--device cuda9: must be cpu, cuda, cuda:N with N up to 15, or auto"},
 };
 
 TEST_CASE("a bad command line or configuration is refused in one line") {

@@ -33,7 +33,7 @@ FOLDERS = (
     "messages/transport/nccl",
     "messages/transport",
     "data/sampling", "data/transforms", "data", "data/formats",
-    "models", "models/storage", "models/layout", "models/optim",
+    "models", "models/storage", "models/layout", "models/device", "models/optim",
     "models/exchange", "models/engine", "models/networks",
     "actors/policies", "actors/core", "actors/runtime", "actors/log_files",
     "actors/recording", "actors/worker", "actors/user_process", "actors/segments",

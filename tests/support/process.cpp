@@ -25,11 +25,13 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-/// The test's environment without variables that the program under test reads.
+/// The test's environment without variables that the program under test reads,
+/// but for the device that a test gives to all that it starts.
 std::vector<std::string> environment_of(const child_options& how) {
   std::vector<std::string> result;
   for (auto entry = environ; *entry != nullptr; ++entry)
-    if (!std::string_view{*entry}.starts_with("TROUPE_"))
+    if (std::string_view text{*entry}; !text.starts_with("TROUPE_") ||
+                                       text.starts_with("TROUPE_CUDA_LIBRARY="))
       result.emplace_back(*entry);
   for (const auto& [name, value] : how.environment)
     result.push_back(name + "=" + value);

@@ -12,8 +12,6 @@ namespace troupe::app {
 
 namespace {
 
-constexpr auto infinite = std::numeric_limits<double>::infinity();
-
 /// A worker with fewer times does not count as slow.
 constexpr size_t fewest_of_a_worker = 10;
 constexpr uint32_t most_slow_workers = 4;
@@ -69,7 +67,7 @@ std::optional<uint32_t> slowest(const worker_times& by_worker,
                                 const std::vector<slow_worker>& known) {
   std::optional<uint32_t> out;
   size_t others = 0;
-  double greatest = -infinite;
+  double greatest = -std::numeric_limits<double>::infinity();
   for (const auto& [worker, times] : by_worker) {
     if (is_among(known, worker))
       continue;

@@ -1,4 +1,4 @@
-#include "messages/transport/nccl/library/gpu_choice.hpp"
+#include "models/device/gpu_choice.hpp"
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -12,13 +12,13 @@
 #include <system_error>
 #include <utility>
 
-namespace troupe::transport::nccl {
+namespace troupe::models {
 
 namespace {
 
 const std::string advice =
-  "NCCL needs a GPU for each process: start fewer processes on this host, or "
-  "give each its own with LOCAL_RANK or CUDA_VISIBLE_DEVICES";
+  "each process needs a GPU of its own: start fewer on this host, or give each "
+  "its own with LOCAL_RANK or CUDA_VISIBLE_DEVICES";
 
 std::string variable(const char* name) {
   const char* text = std::getenv(name);
@@ -62,8 +62,8 @@ std::shared_ptr<const void> claim(const std::string& gpu) {
 
 } // namespace
 
-gpu_wish wish_of_process(int devices, bool of_worker) {
-  return {devices, of_worker, variable("LOCAL_RANK"),
+gpu_wish wish_of_process(int devices, gpu_owner whose) {
+  return {devices, whose, variable("LOCAL_RANK"),
           variable("CUDA_VISIBLE_DEVICES"),
           variable("NCCL_MULTI_RANK_GPU_ENABLE") == "1"};
 }
@@ -84,11 +84,12 @@ suitable_gpus(const gpu_wish& wish) {
              std::to_string(wish.devices) + " GPUs; " + advice;
     return std::vector{rank % wish.devices};
   }
-  if (!wish.of_worker)
+  if (wish.whose == gpu_owner::server)
     return std::vector{0};
+  auto first = wish.whose == gpu_owner::worker_of_gpu_server ? 1 : 0;
   std::vector<int> out;
-  for (int i = 1; i <= wish.devices; ++i)
-    out.push_back(i % wish.devices);
+  for (int i = 0; i < wish.devices; ++i)
+    out.push_back((first + i) % wish.devices);
   return out;
 }
 
@@ -108,4 +109,4 @@ std::variant<gpu, std::string> take_gpu(const gpu_wish& wish) {
          "; " + advice;
 }
 
-} // namespace troupe::transport::nccl
+} // namespace troupe::models

@@ -1,11 +1,11 @@
-#include "messages/transport/nccl/library/gpu_choice.hpp"
+#include "models/device/gpu_choice.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <unistd.h>
 
 #include <string>
 
-using namespace troupe::transport::nccl;
+using namespace troupe::models;
 
 namespace {
 
@@ -37,41 +37,46 @@ std::string names(int count) {
 } // namespace
 
 TEST_CASE("a server takes the first GPU, a worker the next ones") {
-  CHECK(suits({4, false, "", ""}) == devices{0});
-  CHECK(suits({4, true, "", ""}) == devices{1, 2, 3, 0});
-  CHECK(suits({1, true, "", ""}) == devices{0});
+  CHECK(suits({4, gpu_owner::server, "", ""}) == devices{0});
+  CHECK(suits({4, gpu_owner::worker_of_gpu_server, "", ""}) ==
+        devices{1, 2, 3, 0});
+  CHECK(suits({1, gpu_owner::worker_of_gpu_server, "", ""}) == devices{0});
 }
 
 TEST_CASE("LOCAL_RANK chooses the GPU") {
-  CHECK(suits({4, true, "2", ""}) == devices{2});
-  CHECK(suits({4, false, "0", ""}) == devices{0});
+  CHECK(suits({4, gpu_owner::worker_of_gpu_server, "2", ""}) == devices{2});
+  CHECK(suits({4, gpu_owner::server, "0", ""}) == devices{0});
   // Whoever shows each process one GPU has chosen before.
-  CHECK(suits({1, true, "3", "3"}) == devices{0});
-  CHECK(suits({2, true, "3", "", true}) == devices{1});
+  CHECK(suits({1, gpu_owner::worker_of_gpu_server, "3", "3"}) == devices{0});
+  CHECK(suits({2, gpu_owner::worker_of_gpu_server, "3", "", true}) ==
+        devices{1});
 }
 
 TEST_CASE("a process for which there is no GPU is told so in a line") {
-  auto line = why_not(take_gpu({2, true, "2", ""}));
+  auto line = why_not(take_gpu({2, gpu_owner::worker_of_gpu_server, "2", ""}));
   CHECK(line.starts_with("LOCAL_RANK=2, but there are 2 GPUs"));
-  CHECK(
-    std::holds_alternative<std::string>(suitable_gpus({2, true, "two", ""})));
+  CHECK(std::holds_alternative<std::string>(
+    suitable_gpus({2, gpu_owner::worker_of_gpu_server, "two", ""})));
 }
 
 TEST_CASE("two processes of a host never share a GPU") {
   auto visible = names(2);
-  auto server = take_gpu({2, false, "", visible});
-  auto worker = take_gpu({2, true, "", visible});
+  auto server = take_gpu({2, gpu_owner::server, "", visible});
+  auto worker = take_gpu({2, gpu_owner::worker_of_gpu_server, "", visible});
   CHECK(std::get<gpu>(server).device == 0);
   CHECK(std::get<gpu>(worker).device == 1);
-  auto line = why_not(take_gpu({2, true, "", visible}));
+  auto line =
+    why_not(take_gpu({2, gpu_owner::worker_of_gpu_server, "", visible}));
   CHECK(line.starts_with("other processes have taken all 2 GPUs"));
-  why_not(take_gpu({2, true, "1", visible}));
+  why_not(take_gpu({2, gpu_owner::worker_of_gpu_server, "1", visible}));
   SECTION("unless NCCL lets them") {
-    CHECK(std::get<gpu>(take_gpu({2, true, "1", visible, true})).device == 1);
+    CHECK(std::get<gpu>(
+            take_gpu({2, gpu_owner::worker_of_gpu_server, "1", visible, true}))
+            .device == 1);
   }
   SECTION("and one that is given back is free") {
     worker = std::string{};
-    auto next = take_gpu({2, true, "", visible});
+    auto next = take_gpu({2, gpu_owner::worker_of_gpu_server, "", visible});
     CHECK(std::get<gpu>(next).device == 1);
   }
 }

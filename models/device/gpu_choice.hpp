@@ -1,27 +1,35 @@
 #pragma once
-// Chooses the GPU that a process uses. NCCL refuses ranks of one communicator
-// that share a GPU, so each process of a host takes a different one and keeps
-// it until it ends. When none is left, one line says so. Called once per
-// process, by main's thread.
+// Chooses the GPU that a process uses. Two processes on one GPU slow each other
+// down, and NCCL refuses ranks of one communicator that share one: so each
+// process of a host takes a different one and keeps it until it ends. When none
+// is left, one line says so. Called by main's thread.
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
-namespace troupe::transport::nccl {
+namespace troupe::models {
+
+/// Who takes a GPU.
+enum class gpu_owner : uint8_t {
+  server,               ///< The first.
+  worker_of_gpu_server, ///< The next ones; the first comes last.
+  worker                ///< The first that is free: its server has none.
+};
 
 struct gpu_wish {
-  int devices = 1;        ///< Visible to the process.
-  bool of_worker = false; ///< Parameter servers take the first.
+  int devices = 1; ///< Visible to the process.
+  gpu_owner whose = gpu_owner::worker;
   std::string local_rank; ///< LOCAL_RANK; empty: not given.
   std::string visible;    ///< CUDA_VISIBLE_DEVICES; empty: all.
   bool shared = false;    ///< NCCL_MULTI_RANK_GPU_ENABLE: sharing is allowed.
 };
 
 /// The wish of this process, from its environment.
-gpu_wish wish_of_process(int devices, bool of_worker);
+gpu_wish wish_of_process(int devices, gpu_owner whose);
 
 /// Suitable devices, the best first; or a line that says why there is none.
 std::variant<std::vector<int>, std::string> suitable_gpus(const gpu_wish& wish);
@@ -36,4 +44,4 @@ struct gpu {
 /// to do.
 std::variant<gpu, std::string> take_gpu(const gpu_wish& wish);
 
-} // namespace troupe::transport::nccl
+} // namespace troupe::models

@@ -1,0 +1,58 @@
+#pragma once
+// GPUs of this process. LibTorch's CUDA part is a library of its own, which is
+// opened when a device is asked for and never linked: one program serves all
+// machines, and a run on the CPU needs nothing of it.
+//
+// Free functions; thread-safe.
+
+#include "messages/payload_memory.hpp"
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::models {
+
+/// Opens LibTorch's CUDA part, once in a process: the library beside LibTorch's
+/// others, or the one that TROUPE_CUDA_LIBRARY names. Must come before anybody
+/// asks LibTorch whether there is CUDA, and before the first backward pass,
+/// since it remembers the answers.
+/// @returns how many GPUs there are, at least one.
+/// @throws run_error if there is none that can be used, with the reason.
+int open_cuda();
+
+/// Whether open_cuda would succeed.
+bool has_cuda();
+
+/// The device of this name: `cpu`, or `cuda:N`, which open_cuda has made known.
+/// @throws usage_error for another name.
+c10::Device device_named(const std::string& name);
+
+/// Memory of the host to and from which GPUs copy while both go on.
+/// @pre open_cuda()
+payload_memory_ptr pinned_memory();
+
+/// What is known of a GPU.
+struct accelerator {
+  std::string name;           ///< Empty if the driver does not tell.
+  uint64_t memory = 0;        ///< Bytes.
+  uint64_t free = 0;          ///< Bytes.
+  std::vector<int> reaches{}; ///< The GPUs whose memory it can read directly.
+};
+
+/// All GPUs. @pre open_cuda()
+std::vector<accelerator> accelerators();
+
+/// Versions as 1000 * major + 10 * minor; nothing if it is not known.
+struct cuda_versions {
+  std::optional<int> driver;
+  std::optional<int> runtime;
+};
+
+/// @pre open_cuda()
+cuda_versions versions_of_cuda();
+
+} // namespace troupe::models

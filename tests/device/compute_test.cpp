@@ -1,0 +1,155 @@
+// Gradients and scores on a device: those of the CPU, bit for bit, with no
+// access that an event does not order.
+
+#include "config/text/failure.hpp"
+#include "models/device/accelerator.hpp"
+#include "models/engine/compute.hpp"
+#include "models/scalar.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/zeros.h>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cstdlib>
+
+using namespace troupe;
+using namespace troupe::models;
+
+namespace {
+
+void open_fake() {
+  setenv("TROUPE_CUDA_LIBRARY", FAKE_CUDA, 1);
+  open_cuda();
+}
+
+config::training_settings settings_of(const std::string& network,
+                                      const std::string& device) {
+  config::training_settings out;
+  out.network = network;
+  out.device = device;
+  return out;
+}
+
+/// One engine and the same on the device, with one batch.
+struct engines {
+  explicit engines(config::training_settings settings, int64_t channels = 1,
+                   int64_t edge = 28)
+    : host((open_fake(), settings), 10),
+      device((settings.device = "cuda:0", settings), 10) {
+    auto type = to_aten(settings.dtype);
+    auto draws = at::make_generator<at::CPUGeneratorImpl>(7);
+    inputs = at::rand({6, channels, edge, edge}, draws, type);
+    targets = at::randint(10, {6}, draws, at::kLong);
+    auto count = static_cast<int64_t>(host.layout().count());
+    weights = at::empty({count}, type);
+    host.initial_weights(weights, 1);
+    expected = at::empty({count}, type);
+    found = at::empty({count}, type);
+  }
+
+  void check_equal(const batch_context& about = {}) {
+    auto a = host.run(weights, inputs, targets, expected, about);
+    auto b = device.run(weights, inputs, targets, found, about);
+    CHECK(a.loss == b.loss);
+    CHECK(a.samples == b.samples);
+    CHECK(at::equal(expected, found));
+  }
+
+  compute_engine host;
+  compute_engine device;
+  at::Tensor inputs, targets, weights, expected, found;
+};
+
+} // namespace
+
+TEST_CASE("a device computes the gradient of the CPU") {
+  for (const auto* network : {"lenet", "mnist_net"}) {
+    engines both{settings_of(network, "cpu")};
+    for (int i = 0; i < 3; ++i)
+      both.check_equal();
+  }
+}
+
+TEST_CASE("a device normalises batches as the CPU does") {
+  engines both{settings_of("resnet18", "cpu"), 3, 32};
+  both.check_equal();
+  both.check_equal();
+}
+
+TEST_CASE("a device drops the same activations out") {
+  engines both{settings_of("vgg11", "cpu"), 3, 32};
+  both.check_equal({.from = {lease_id{3}, 2, 64, 6}});
+}
+
+TEST_CASE("a device adds up the gradients of micro-batches") {
+  auto settings = settings_of("lenet", "cpu");
+  settings.micro_batch_size = 2;
+  engines both{settings};
+  both.check_equal();
+}
+
+TEST_CASE("a device computes in double precision") {
+  auto settings = settings_of("lenet", "cpu");
+  settings.dtype = config::scalar_type::float64;
+  engines both{settings};
+  both.check_equal();
+}
+
+TEST_CASE("a device computes in bfloat16") {
+  auto settings = settings_of("lenet", "cpu");
+  settings.autocast = config::autocast_kind::bf16;
+  engines both{settings};
+  auto a =
+    both.host.run(both.weights, both.inputs, both.targets, both.expected);
+  auto b = both.device.run(both.weights, both.inputs, both.targets, both.found);
+  CHECK(std::abs(a.loss - b.loss) < 0.05);
+}
+
+TEST_CASE(
+  "a device tells of pieces of a gradient that have arrived, in order") {
+  engines both{settings_of("resnet18", "cpu"), 3, 32};
+  std::vector<uint64_t> told;
+  auto whole = both.host.layout().count();
+  both.device.run(both.weights, both.inputs, both.targets, both.found,
+                  {.ready = [&](uint64_t first) {
+                    told.push_back(first);
+                  }});
+  CHECK(told.size() > 3);
+  CHECK(told.front() < whole);
+  CHECK(told.back() == 0);
+  CHECK(std::is_sorted(told.rbegin(), told.rend()));
+}
+
+TEST_CASE("a device scores weights as the CPU does") {
+  engines both{settings_of("resnet18", "cpu"), 3, 32};
+  auto score = [&](compute_engine& by) {
+    return by.evaluate(
+      both.weights,
+      [&, left = 2](at::Tensor& inputs, at::Tensor& targets) mutable {
+        inputs = both.inputs;
+        targets = both.targets;
+        return left-- > 0;
+      });
+  };
+  auto a = score(both.host);
+  auto b = score(both.device);
+  CHECK(a.loss == b.loss);
+  CHECK(a.accuracy == b.accuracy);
+  CHECK(a.accuracy_top5 == b.accuracy_top5);
+  CHECK(b.samples == 12);
+}
+
+TEST_CASE("a batch on a device can be cancelled") {
+  engines both{settings_of("lenet", "cpu")};
+  std::atomic<bool> cancel = true;
+  CHECK(both.device
+          .run(both.weights, both.inputs, both.targets, both.found,
+               {.cancel = &cancel})
+          .cancelled);
+  both.check_equal();
+}

@@ -1,0 +1,381 @@
+#include "tests/device/fake/device.hpp"
+
+#include <c10/util/Exception.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace troupe::testing::fake {
+
+namespace {
+
+constexpr size_t page = 4096;
+constexpr c10::StreamId streams_of_pool = 32;
+constexpr stream_number streams_of_device = 64;
+
+/// The user's addresses come first; operations use those at `behind`.
+struct block {
+  std::byte* user = nullptr;
+  std::byte* behind = nullptr;
+  size_t bytes = 0; ///< Whole pages.
+  size_t asked = 0;
+  bool pinned = false;
+  c10::DeviceIndex device = 0;
+  stream_number stream = 0;         ///< That it was taken for.
+  std::set<stream_number> others{}; ///< That use it, too.
+  access_history history{};
+  std::vector<int>
+    protections{}; ///< Of the pages of pinned memory, for the host.
+};
+
+size_t number_from(const char* variable, size_t otherwise) {
+  const auto* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+size_t whole_pages(size_t bytes) {
+  return (std::max<size_t>(bytes, 1) + page - 1) / page * page;
+}
+
+std::byte* map(size_t bytes, int protection, int file = -1) {
+  auto* at = mmap(nullptr, bytes, protection,
+                  file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, file, 0);
+  if (at == MAP_FAILED)
+    throw std::bad_alloc{};
+  return static_cast<std::byte*>(at);
+}
+
+struct hub {
+  std::mutex mutex;
+  order times;
+  std::map<const std::byte*, std::unique_ptr<block>> blocks;
+  std::map<std::pair<stream_number, size_t>, std::vector<block*>> kept;
+  std::set<block*> in_flight; ///< Pinned memory that the host may not use now.
+  size_t used = 0;
+  uint64_t draws = 0;
+
+  block* at(const void* address) {
+    const auto* x = static_cast<const std::byte*>(address);
+    auto found = blocks.upper_bound(x);
+    if (found == blocks.begin())
+      return nullptr;
+    auto* out = std::prev(found)->second.get();
+    return x < out->user + out->bytes ? out : nullptr;
+  }
+
+  /// Forbids the host the pages that are in use as far as it knows: all use
+  /// where they are written, writing where they are read. A page of which only
+  /// a part is in use stays open, since the rest may have been waited for.
+  void protect(block& x) {
+    std::vector<int> wanted(x.bytes / page, PROT_READ | PROT_WRITE);
+    auto open = x.history.open_for(times.host());
+    for (const auto& use : open) {
+      auto first = (use.first + page - 1) / page;
+      auto last = use.last >= x.asked ? wanted.size() : use.last / page;
+      for (auto i = first; i < last; ++i)
+        wanted[i] &= use.writes ? PROT_NONE : PROT_READ;
+    }
+    for (size_t i = 0, end = 0; i < wanted.size(); i = end) {
+      for (end = i; end < wanted.size() && wanted[end] == wanted[i] &&
+                    x.protections[end] == x.protections[i];)
+        ++end;
+      if (wanted[i] != x.protections[i])
+        mprotect(x.user + i * page, (end - i) * page, wanted[i]);
+    }
+    x.protections = std::move(wanted);
+    if (open.empty())
+      in_flight.erase(&x);
+    else
+      in_flight.insert(&x);
+  }
+
+  void host_waits_for(const clock& seen) {
+    times.host_waits_for(seen);
+    auto all = in_flight;
+    for (auto* x : all)
+      protect(*x);
+  }
+};
+
+/// Lives until the process ends: memory comes back late.
+hub& device() {
+  static auto* out = new hub;
+  return *out;
+}
+
+stream_number number_of(c10::Stream x) {
+  return static_cast<stream_number>(x.device_index()) * streams_of_device +
+         static_cast<stream_number>(x.id());
+}
+
+thread_local std::array<c10::StreamId, 16> current_streams{};
+thread_local c10::DeviceIndex current_index = 0;
+
+void give_back(void* context) {
+  auto* x = static_cast<block*>(context);
+  auto& on = device();
+  std::lock_guard guard{on.mutex};
+  on.used -= x->bytes;
+  // What other streams were said to use is waited for before it is used again.
+  if (!x->others.empty())
+    x->history.clear();
+  x->others.clear();
+  on.kept[{x->stream, x->bytes}].push_back(x);
+}
+
+void give_back_pinned(void* context) {
+  auto* x = static_cast<block*>(context);
+  auto& on = device();
+  std::lock_guard guard{on.mutex};
+  // LibTorch keeps memory that is in use by a stream until that is over.
+  on.in_flight.erase(x);
+  munmap(x->user, x->bytes);
+  munmap(x->behind, x->bytes);
+  on.blocks.erase(x->user);
+}
+
+} // namespace
+
+int device_count() {
+  return static_cast<int>(number_from("FAKE_CUDA_DEVICES", 2));
+}
+
+c10::Stream current_stream(c10::Device where) {
+  auto id = current_streams.at(static_cast<size_t>(where.index()));
+  return c10::Stream{c10::Stream::UNSAFE, where, id};
+}
+
+c10::Stream exchange_stream(c10::Stream next) {
+  auto& id = current_streams.at(static_cast<size_t>(next.device_index()));
+  return c10::Stream{c10::Stream::UNSAFE, next.device(),
+                     std::exchange(id, next.id())};
+}
+
+c10::Device current_device() {
+  return {c10::kCUDA, current_index};
+}
+
+void set_current_device(c10::Device where) {
+  if (where.has_index())
+    current_index = where.index();
+}
+
+c10::Stream stream_of_pool(c10::Device where) {
+  static std::atomic<c10::StreamId> next{0};
+  if (!where.has_index())
+    where = current_device();
+  return c10::Stream{c10::Stream::UNSAFE, where, 1 + next++ % streams_of_pool};
+}
+
+// -- order --------------------------------------------------------------------
+
+operation::operation(c10::Stream where, std::string name) {
+  auto& on = device();
+  std::lock_guard guard{on.mutex};
+  now_ = on.times.begin(number_of(where), std::move(name));
+}
+
+void operation::reads(const void* at, size_t bytes) {
+  touches(at, bytes, false);
+}
+
+void operation::writes(const void* at, size_t bytes) {
+  touches(at, bytes, true);
+}
+
+void operation::touches(const void* at, size_t bytes, bool writes) {
+  auto& on = device();
+  std::lock_guard guard{on.mutex};
+  auto* x = on.at(at);
+  if (x == nullptr || bytes == 0)
+    return;
+  auto first = static_cast<size_t>(static_cast<const std::byte*>(at) - x->user);
+  auto wrong = x->history.add(first, first + bytes, writes, now_,
+                              on.times.of(now_.stream));
+  if (x->pinned)
+    on.protect(*x);
+  TORCH_CHECK(wrong.empty(), "fake device: ", wrong);
+}
+
+namespace {
+
+std::atomic<int> calls{0};
+
+/// Whether this call is the one to be left out.
+bool is_forgotten() {
+  static const auto which = number_from("FAKE_CUDA_FORGETS", 0);
+  return static_cast<size_t>(++calls) == which;
+}
+
+} // namespace
+
+int dependencies() {
+  return calls;
+}
+
+void record(event& x, c10::Stream where) {
+  if (is_forgotten())
+    return;
+  auto& on = device();
+  std::lock_guard guard{on.mutex};
+  join(on.times.of(number_of(where)), on.times.host());
+  x.seen = on.times.of(number_of(where));
+  x.recorded = true;
+  x.answers_no = static_cast<int>(++on.draws * 0x9e3779b97f4a7c15 >> 62);
+}
+
+void block(const event& x, c10::Stream where) {
+  if (is_forgotten())
+    return;
+  auto& on = device();
+  std::lock_guard guard{on.mutex};
+  if (x.recorded)
+    join(on.times.of(number_of(where)), x.seen);
+}
+
+bool query(event& x) {
+  if (!x.recorded)
+    return true;
+  auto& on = device();
+  std::lock_guard guard{on.mutex};
+  if (x.answers_no-- > 0)
+    return false;
+  if (!is_forgotten())
+    on.host_waits_for(x.seen);
+  return true;
+}
+
+void wait_for(const event& x) {
+  if (is_forgotten())
+    return;
+  auto& on = device();
+  std::lock_guard guard{on.mutex};
+  on.host_waits_for(x.seen);
+}
+
+void wait_for(c10::Stream where) {
+  if (!is_forgotten())
+    finish(where);
+}
+
+void finish(c10::Stream where) {
+  auto& on = device();
+  std::lock_guard guard{on.mutex};
+  on.host_waits_for(on.times.of(number_of(where)));
+}
+
+bool query(c10::Stream where) {
+  wait_for(where);
+  return true;
+}
+
+void wait_for_all(c10::DeviceIndex which) {
+  if (is_forgotten())
+    return;
+  auto& on = device();
+  std::lock_guard guard{on.mutex};
+  auto first = static_cast<stream_number>(which) * streams_of_device;
+  for (auto i = first; i < first + streams_of_device; ++i)
+    on.host_waits_for(on.times.of(i));
+}
+
+// -- memory -------------------------------------------------------------------
+
+c10::DataPtr take_memory(size_t bytes) {
+  auto where = current_device();
+  if (bytes == 0)
+    return {nullptr, where};
+  auto stream = number_of(current_stream(where));
+  bytes = whole_pages(bytes);
+  auto& on = device();
+  std::lock_guard guard{on.mutex};
+  TORCH_CHECK_WITH(OutOfMemoryError,
+                   on.used + bytes <=
+                     number_from("FAKE_CUDA_MEMORY", SIZE_MAX / 2),
+                   "CUDA out of memory. Tried to allocate ", bytes, " bytes");
+  on.used += bytes;
+  struct block* x = nullptr;
+  if (auto& free = on.kept[{stream, bytes}]; !free.empty()) {
+    x = free.back();
+    free.pop_back();
+  } else {
+    // The lower half stays forbidden for ever.
+    auto own = std::make_unique<struct block>();
+    x = own.get();
+    x->user = map(2 * bytes, PROT_NONE);
+    x->behind = x->user + bytes;
+    mprotect(x->behind, bytes, PROT_READ | PROT_WRITE);
+    x->bytes = bytes;
+    x->device = where.index();
+    x->stream = stream;
+    on.blocks.emplace(x->user, std::move(own));
+  }
+  return {x->user, x, &give_back, where};
+}
+
+void use_on(const c10::DataPtr& memory, c10::Stream where) {
+  if (is_forgotten())
+    return;
+  auto& on = device();
+  std::lock_guard guard{on.mutex};
+  auto* x = on.at(memory.get());
+  if (x != nullptr && !x->pinned && x->stream != number_of(where))
+    x->others.insert(number_of(where));
+}
+
+c10::DataPtr take_pinned(size_t bytes) {
+  auto file = memfd_create("pinned", MFD_CLOEXEC);
+  auto x = std::make_unique<struct block>();
+  x->bytes = whole_pages(bytes);
+  x->asked = bytes;
+  x->protections.resize(x->bytes / page, PROT_READ | PROT_WRITE);
+  if (file < 0 || ftruncate(file, static_cast<off_t>(x->bytes)) != 0)
+    throw std::bad_alloc{};
+  x->user = map(x->bytes, PROT_READ | PROT_WRITE, file);
+  x->behind = map(x->bytes, PROT_READ | PROT_WRITE, file);
+  close(file);
+  x->pinned = true;
+  auto* raw = x.get();
+  auto& on = device();
+  std::lock_guard guard{on.mutex};
+  on.blocks.emplace(raw->user, std::move(x));
+  return {raw->user, raw, &give_back_pinned, c10::Device(c10::kCPU)};
+}
+
+bool is_pinned(const void* at) {
+  auto& on = device();
+  std::lock_guard guard{on.mutex};
+  auto* x = on.at(at);
+  return x != nullptr && x->pinned;
+}
+
+std::byte* bytes_behind(const void* at) {
+  auto& on = device();
+  std::lock_guard guard{on.mutex};
+  auto* address = const_cast<std::byte*>(static_cast<const std::byte*>(at));
+  auto* x = on.at(at);
+  return x == nullptr ? address : x->behind + (address - x->user);
+}
+
+usage memory_usage() {
+  auto& on = device();
+  std::lock_guard guard{on.mutex};
+  return {number_from("FAKE_CUDA_MEMORY", size_t{1} << 34), on.used};
+}
+
+} // namespace troupe::testing::fake
+
+/// For programs that open the library: see dependencies().
+extern "C" int fake_cuda_dependencies() {
+  return troupe::testing::fake::dependencies();
+}

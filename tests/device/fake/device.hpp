@@ -1,0 +1,101 @@
+#pragma once
+// The fake device: memory of this process behind addresses that fault when the
+// host uses them, streams whose work counts as late until somebody has waited
+// for it, and pinned memory that the host may not touch meanwhile. It takes
+// CUDA's place in a process without LibTorch's CUDA part.
+//
+// Thread-safe: one lock for all.
+
+#include "tests/device/fake/order.hpp"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/Stream.h>
+
+#include <cstddef>
+#include <string>
+
+namespace troupe::testing::fake {
+
+/// From FAKE_CUDA_DEVICES; 2 without it.
+int device_count();
+
+/// The stream that this thread enqueues work to.
+c10::Stream current_stream(c10::Device where);
+
+/// Returns the one before.
+c10::Stream exchange_stream(c10::Stream next);
+
+c10::Device current_device();
+
+void set_current_device(c10::Device where);
+
+/// One of 32, in turn.
+c10::Stream stream_of_pool(c10::Device where);
+
+// -- order --------------------------------------------------------------------
+
+/// An operation that has been enqueued.
+class operation {
+public:
+  operation(c10::Stream where, std::string name);
+
+  /// Notes what it does with memory of the device, or with pinned memory; other
+  /// memory is not watched. @throws c10::Error if nothing orders it.
+  void reads(const void* at, size_t bytes);
+  void writes(const void* at, size_t bytes);
+
+private:
+  void touches(const void* at, size_t bytes, bool writes);
+
+  moment now_;
+};
+
+/// An event of LibTorch.
+struct event {
+  clock seen;
+  bool recorded = false;
+  int answers_no = 0; ///< How often it says that it is not over, before it is.
+};
+
+// Each of the next seven makes one thing wait for another. The one whose
+// number, from 1, is in FAKE_CUDA_FORGETS does nothing: so that a test can show
+// that it is needed.
+void record(event& x, c10::Stream where);
+void block(const event& x, c10::Stream where);
+bool query(event& x);
+void wait_for(const event& x);
+void wait_for(c10::Stream where);
+bool query(c10::Stream where);
+void wait_for_all(c10::DeviceIndex which);
+
+// -- memory -------------------------------------------------------------------
+
+/// Memory of the device; the block goes back to those of its stream.
+/// @throws c10::OutOfMemoryError above FAKE_CUDA_MEMORY bytes.
+c10::DataPtr take_memory(size_t bytes);
+
+/// Somebody on another stream uses this memory, too.
+void use_on(const c10::DataPtr& memory, c10::Stream where);
+
+c10::DataPtr take_pinned(size_t bytes);
+
+bool is_pinned(const void* at);
+
+/// Where the bytes behind an address of the device, or of pinned memory, may be
+/// used by an operation; others stay as they are.
+std::byte* bytes_behind(const void* at);
+
+/// As CUDA's own copies and reads wait; never left out.
+void finish(c10::Stream where);
+
+/// How many of these calls there were.
+int dependencies();
+
+struct usage {
+  size_t total = 0;
+  size_t used = 0;
+};
+
+usage memory_usage();
+
+} // namespace troupe::testing::fake

@@ -1,0 +1,59 @@
+// Computes a batch on the fake device and reads its gradient at once, twice;
+// prints how many times it made something wait. Ends with 0 if all was in
+// order.
+
+#include "models/device/accelerator.hpp"
+#include "models/engine/compute.hpp"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randint.h>
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <exception>
+
+int main() try {
+  using namespace troupe;
+  using namespace troupe::models;
+  open_cuda();
+  config::training_settings settings;
+  settings.network = "mnist_net";
+  compute_engine on_host{settings, 10};
+  settings.device = "cuda:0";
+  compute_engine engine{settings, 10};
+  auto count = static_cast<int64_t>(engine.layout().count());
+  auto pinned = at::TensorOptions{at::kFloat}.pinned_memory(true);
+  auto weights = at::empty({count}, pinned);
+  engine.initial_weights(weights, 1);
+  auto gradient = at::empty({count}, pinned);
+  auto read = 0.0;
+  for (int i = 0; i < 2; ++i) {
+    auto inputs = at::rand({2, 1, 28, 28}, pinned);
+    auto targets = at::randint(10, {2}, pinned.dtype(at::kLong));
+    uint64_t there = engine.layout().count();
+    engine.run(weights, inputs, targets, gradient,
+               {.ready = [&](uint64_t first) {
+                 // As a sender does with what has arrived.
+                 read += gradient
+                           .narrow(0, static_cast<int64_t>(first),
+                                   static_cast<int64_t>(there - first))
+                           .sum()
+                           .item<double>();
+                 there = first;
+               }});
+    read += gradient.sum().item<double>();
+    // As the loader and the server do with memory that they get back.
+    inputs.zero_();
+    targets.zero_();
+    weights.mul_(0.999);
+    gradient.zero_();
+  }
+  auto* dependencies =
+    reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "fake_cuda_dependencies"));
+  std::printf("%d %g\n", dependencies(), read);
+} catch (const std::exception& err) {
+  std::fprintf(stderr, "%s\n", err.what());
+  return 1;
+}

@@ -1,0 +1,151 @@
+// Runs whose workers and evaluators compute on a device: the fake one, which
+// has the bits of the CPU and reports each access that nothing orders.
+
+#include "tests/process/process_fixture.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+using namespace troupe::testing;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// Children of this process find the fake device, and no other test takes
+/// theirs.
+struct fake_device {
+  fake_device() {
+    auto own = std::to_string(getpid());
+    setenv("TROUPE_CUDA_LIBRARY", FAKE_CUDA, 1);
+    setenv("CUDA_VISIBLE_DEVICES", (own + "-0," + own + "-1").c_str(), 1);
+  }
+
+  ~fake_device() {
+    unsetenv("TROUPE_CUDA_LIBRARY");
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    unsetenv("FAKE_CUDA_DEVICES");
+    unsetenv("FAKE_CUDA_MEMORY");
+  }
+};
+
+const flags on_gpu{"--device", "cuda"};
+
+} // namespace
+
+TEST_CASE("a cluster in one process trains on a device") {
+  fake_device device;
+  process_fixture on{recorded};
+  auto run =
+    on.simulate({"--workers", "2", "--epochs", "2", "--device", "cuda:1"});
+  CHECK(run.wait() == 0);
+  INFO(run.report());
+  CHECK(on.summary()["samples_applied"] == 2 * digits);
+  check_replayed(on); // On the CPU.
+}
+
+TEST_CASE(
+  "workers on a device and on the CPU train together, though one dies") {
+  fake_device device;
+  process_fixture on{recorded};
+  auto server = on.listening_server(
+    {"--workers", "3", "--policy", "async", "--epochs", "6"});
+  auto first = on.worker(on_gpu);
+  auto second = on.worker(on_gpu);
+  auto third = on.worker();
+  auto evaluator = on.evaluator({"--device", "auto"});
+  first.await("device +cuda:");
+  second.await("device +cuda:");
+  on.await(server, "a step", is_step(10));
+  second.kill();
+  CHECK(server.wait() == 0);
+  INFO(server.report());
+  CHECK(first.wait() == 0);
+  CHECK(third.wait() == 0);
+  CHECK(evaluator.wait() == 0);
+  CHECK(on.summary()["samples_applied"] == 6 * digits);
+  check_replayed(on);
+}
+
+TEST_CASE("each process of a host gets a device of its own") {
+  fake_device device;
+  process_fixture on;
+  auto first = on.worker(on_gpu);
+  auto second = on.worker(on_gpu);
+  first.await("device +cuda:");
+  second.await("device +cuda:");
+  CHECK(first.said("device +cuda:0") != second.said("device +cuda:0"));
+  auto third = on.worker(on_gpu);
+  CHECK(third.wait() == 1);
+  CHECK_THAT(third.err(), ContainsSubstring(
+                            "--device cuda: other processes have taken all 2 "
+                            "GPUs"));
+}
+
+TEST_CASE("a device that cannot be used is one line") {
+  fake_device device;
+  process_fixture on;
+  auto complaint = [&](const flags& more, int status) {
+    auto run = on.start("refused", more + flags{"--train-dir", "none"});
+    CHECK(run.wait() == status);
+    INFO(run.report());
+    CHECK(std::ranges::count(run.err(), '\n') == 1);
+    CHECK_FALSE(exists(on.home() / "none"));
+    return run.err();
+  };
+  flags simulate{"--simulate", "--epochs", "1"};
+  CHECK_THAT(
+    complaint(simulate + flags{"--device", "cuda:2"}, 1),
+    ContainsSubstring("--device cuda:2: there are 2 GPUs, cuda:0 to cuda:1"));
+  CHECK_THAT(
+    complaint({"--role", "ps", "--device", "cuda"}, 2),
+    ContainsSubstring("--device cuda: the parameter server computes on "
+                      "the CPU"));
+  CHECK_THAT(complaint(simulate + flags{"--device", "cuda", "--mode",
+                                        "pipeline", "--stages", "2"},
+                       2),
+             ContainsSubstring("with --mode pipeline this release computes on "
+                               "the CPU"));
+  setenv("FAKE_CUDA_DEVICES", "0", 1);
+  CHECK_THAT(complaint(simulate + on_gpu, 1),
+             ContainsSubstring("no GPU can be used"));
+  setenv("TROUPE_CUDA_LIBRARY", "/nowhere/libtorch_cuda.so", 1);
+  CHECK_THAT(complaint(simulate + on_gpu, 1),
+             ContainsSubstring("a GPU needs LibTorch's CUDA part, which cannot "
+                               "be opened: /nowhere/libtorch_cuda.so"));
+}
+
+TEST_CASE("where there is no GPU, auto computes on the CPU") {
+  process_fixture on;
+  auto run = on.simulate({"--epochs", "1", "--device", "auto"});
+  CHECK(run.wait() == 0);
+  CHECK(run.said("device +cpu"));
+}
+
+TEST_CASE("a batch that does not fit the device's memory says what to lower") {
+  fake_device device;
+  setenv("FAKE_CUDA_MEMORY", "6000000", 1);
+  process_fixture on;
+  auto run = on.simulate(
+    flags{"--epochs", "1", "--workers", "1", "--batch-size", "256"} + on_gpu);
+  CHECK(run.wait() == 1);
+  INFO(run.report());
+  CHECK_THAT(run.err(), ContainsSubstring("lower --batch-size"));
+}
+
+TEST_CASE("devices lists the CPU and each GPU, or why there is none") {
+  process_fixture on;
+  auto without = on.start("without", {"devices"});
+  CHECK(without.wait() == 0);
+  CHECK(without.said("cpu +[0-9]+ cores"));
+  CHECK(without.said("a GPU needs LibTorch's CUDA part"));
+  fake_device device;
+  auto with = on.start("with", {"devices"});
+  CHECK(with.wait() == 0);
+  CHECK(with.said("cuda:0 "));
+  CHECK(with.said("cuda:1 "));
+}
