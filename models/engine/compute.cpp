@@ -166,7 +166,8 @@ struct compute_engine::state {
 
 compute_engine::compute_engine(const config::training_settings& settings,
                                int64_t classes, const at::Tensor& frozen) {
-  state_ = std::make_unique<state>(settings, classes, frozen);
+  guarded("preparing the network",
+          [&] { state_ = std::make_unique<state>(settings, classes, frozen); });
 }
 
 compute_engine::~compute_engine() = default;

@@ -57,9 +57,9 @@ TEST_CASE(
   auto first = on.worker(on_gpu);
   auto second = on.worker(on_gpu);
   auto third = on.worker();
-  auto evaluator = on.evaluator({"--device", "auto"});
   first.await("device +cuda:");
   second.await("device +cuda:");
+  auto evaluator = on.evaluator({"--device", "auto"}); // Both are taken.
   on.await(server, "a step", is_step(10));
   second.kill();
   CHECK(server.wait() == 0);
