@@ -26,7 +26,7 @@ int main() try {
   auto count = static_cast<int64_t>(engine.layout().count());
   auto pinned = at::TensorOptions{at::kFloat}.pinned_memory(true);
   auto weights = at::empty({count}, pinned);
-  engine.initial_weights(weights, 1);
+  on_host.initial_weights(weights, 1);
   auto gradient = at::empty({count}, pinned);
   auto read = 0.0;
   for (int i = 0; i < 2; ++i) {
