@@ -8,8 +8,8 @@
 
 namespace troupe::app {
 
-/// Prints a line for the CPU and for each GPU, and why there is none. Throws
-/// `usage_error`.
+/// Prints a line for the CPU and one for each GPU; without a GPU that can be
+/// used, the reason. Throws `usage_error`.
 exit_status list_devices(const std::vector<std::string>& arguments);
 
 } // namespace troupe::app

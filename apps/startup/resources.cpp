@@ -226,11 +226,16 @@ std::string gpu_of_process(const std::string& wanted, int devices,
 
 std::string choose_device(config::settings& settings) {
   auto& device = settings.training.device;
-  auto computes =
-    (settings.what != config::role::ps || config::is_peer(settings)) &&
-    settings.training.compute != config::compute_kind::external;
-  if (device == "cpu" || !computes)
+  if (device == "cpu")
     return {};
+  if (settings.training.compute == config::compute_kind::external) {
+    device = "cpu"; // Its program chooses.
+    return {};
+  }
+  if (settings.what == config::role::ps && !config::is_peer(settings)) {
+    device = "cpu";
+    return "cpu: a parameter server computes there";
+  }
   if (device == "auto" && !models::has_cuda())
     return device = "cpu";
   auto devices = models::open_cuda();
@@ -249,7 +254,7 @@ std::string choose_device(config::settings& settings) {
                                   : "are " + std::to_string(devices) +
                                       " GPUs, cuda:0 to cuda:" +
                                       std::to_string(devices - 1)));
-  auto name = models::accelerators().at(static_cast<size_t>(index)).name;
+  auto name = models::name_of_gpu(index);
   return name.empty() ? device : device + " (" + name + ")";
 }
 

@@ -41,10 +41,6 @@ void check_device(const resolved& all) {
     return;
   // A file of settings is for all nodes; a flag is for this one.
   auto by_flag = all.origin_of("training.device").from == origin::source::flag;
-  if (by_flag && values.what == role::ps && !is_peer(values))
-    refuse(all, "training.device",
-           "the parameter server computes on the CPU: give --device to workers "
-           "and evaluators");
   if (by_flag && values.training.compute == compute_kind::external)
     refuse(all, "training.device",
            "the program that computes chooses its device itself: leave it out");

@@ -20,8 +20,8 @@ namespace troupe::models {
 
 namespace {
 
-// A function of CUDA's runtime or driver that LibTorch's CUDA part has brought
-// along; null if it has not.
+/// A function of CUDA's runtime, which LibTorch's CUDA part has brought along;
+/// null if it has not.
 template <class F>
 F* cuda_function(const char* name) {
   return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
@@ -86,14 +86,6 @@ std::optional<int> version_from(const char* name) {
   return version;
 }
 
-std::string model_of(int device) {
-  auto* ask = cuda_function<int(char*, int, int)>("cuDeviceGetName");
-  char text[256] = "";
-  if (ask == nullptr || ask(text, sizeof text, device) != 0)
-    return {};
-  return text;
-}
-
 } // namespace
 
 int open_cuda() {
@@ -130,6 +122,17 @@ payload_memory_ptr pinned_memory() {
   return out;
 }
 
+std::string name_of_gpu(int index) {
+  // CUDA's runtime opens the driver for itself alone.
+  auto* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver == nullptr)
+    return {};
+  auto* ask = reinterpret_cast<int (*)(char*, int, int)>(
+    dlsym(driver, "cuDeviceGetName"));
+  char text[256] = "";
+  return ask != nullptr && ask(text, sizeof text, index) == 0 ? text : "";
+}
+
 std::vector<accelerator> accelerators() {
   auto* can_reach =
     cuda_function<int(int*, int, int)>("cudaDeviceCanAccessPeer");
@@ -138,7 +141,7 @@ std::vector<accelerator> accelerators() {
   for (int i = 0; i < all; ++i) {
     auto [free, memory] =
       at::accelerator::getMemoryInfo(static_cast<c10::DeviceIndex>(i));
-    accelerator one{model_of(i), memory, free};
+    accelerator one{name_of_gpu(i), memory, free};
     for (int other = 0; can_reach != nullptr && other < all; ++other) {
       int reaches = 0;
       if (other != i && can_reach(&reaches, i, other) == 0 && reaches != 0)

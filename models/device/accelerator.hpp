@@ -21,7 +21,7 @@ namespace troupe::models {
 /// asks LibTorch whether there is CUDA, and before the first backward pass,
 /// since it remembers the answers.
 /// @returns how many GPUs there are, at least one.
-/// @throws run_error if there is none that can be used, with the reason.
+/// @throws run_error, with the reason, if no GPU can be used.
 int open_cuda();
 
 /// Whether open_cuda would succeed.
@@ -35,6 +35,10 @@ c10::Device device_named(const std::string& name);
 /// @pre open_cuda()
 payload_memory_ptr pinned_memory();
 
+/// The name that the driver has for this GPU, whose memory is not touched;
+/// empty if the driver does not tell. @pre open_cuda()
+std::string name_of_gpu(int index);
+
 /// What is known of a GPU.
 struct accelerator {
   std::string name;           ///< Empty if the driver does not tell.
@@ -43,7 +47,8 @@ struct accelerator {
   std::vector<int> reaches{}; ///< The GPUs whose memory it can read directly.
 };
 
-/// All GPUs. @pre open_cuda()
+/// All GPUs. Takes some memory of each, since CUDA is asked on each of them.
+/// @pre open_cuda()
 std::vector<accelerator> accelerators();
 
 /// Versions as 1000 * major + 10 * minor; nothing if it is not known.

@@ -71,6 +71,22 @@ TEST_CASE(
   check_replayed(on);
 }
 
+TEST_CASE(
+  "a launched cluster has its workers on devices, its server on the CPU") {
+  fake_device device;
+  process_fixture on;
+  auto run =
+    on.start("launch", flags{"launch", "--workers", "2", "--", "--train-dir",
+                             on.run().string(), "--epochs", "1"} +
+                         on_gpu);
+  CHECK(run.wait() == 0);
+  INFO(run.report());
+  CHECK(run.said("\\[ps\\] device +cpu: a parameter server computes there"));
+  CHECK(run.said("\\[worker-0\\] device +cuda:"));
+  CHECK(run.said("\\[worker-1\\] device +cuda:"));
+  CHECK(on.summary()["samples_applied"] == digits);
+}
+
 TEST_CASE("each process of a host gets a device of its own") {
   fake_device device;
   process_fixture on;
@@ -101,10 +117,6 @@ TEST_CASE("a device that cannot be used is one line") {
   CHECK_THAT(
     complaint(simulate + flags{"--device", "cuda:2"}, 1),
     ContainsSubstring("--device cuda:2: there are 2 GPUs, cuda:0 to cuda:1"));
-  CHECK_THAT(
-    complaint({"--role", "ps", "--device", "cuda"}, 2),
-    ContainsSubstring("--device cuda: the parameter server computes on "
-                      "the CPU"));
   CHECK_THAT(complaint(simulate + flags{"--device", "cuda", "--mode",
                                         "pipeline", "--stages", "2"},
                        2),
@@ -137,7 +149,7 @@ TEST_CASE("a batch that does not fit the device's memory says what to lower") {
   CHECK_THAT(run.err(), ContainsSubstring("lower --batch-size"));
 }
 
-TEST_CASE("devices lists the CPU and each GPU, or why there is none") {
+TEST_CASE("devices lists the CPU and the GPUs, or says why none can be used") {
   process_fixture on;
   auto without = on.start("without", {"devices"});
   CHECK(without.wait() == 0);
