@@ -11,7 +11,7 @@ namespace troupe {
 std::span<const std::byte> chunk::bytes() const {
   if (received)
     return {received.get(), size};
-  return source.bytes().subspan(offset, size);
+  return source.host_bytes().subspan(offset, size);
 }
 
 void init_messages() {

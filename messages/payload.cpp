@@ -13,6 +13,17 @@ payload::payload(payload_shape shape, std::shared_ptr<const void> owner,
   // nop
 }
 
+payload::payload(payload_shape shape,
+                 std::shared_ptr<const device_memory> there)
+  : shape_(shape), data_(there->address()), on_device_(true) {
+  owner_ = std::move(there);
+}
+
+std::span<const std::byte> payload::copy_of_device() const {
+  auto first = static_cast<size_t>(data_ - device()->address());
+  return device()->host_bytes().subspan(first, shape_.bytes());
+}
+
 std::string to_string(const payload& x) {
   if (!x)
     return "payload(none)";

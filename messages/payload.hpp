@@ -7,11 +7,17 @@
 // (it is declared unsafe for that): between processes a link sends its bytes on
 // a tensor path instead.
 //
+// The numbers lie in the host's memory, or on a device (`device`), whose memory
+// the host cannot read. So whoever needs bytes of the host asks for them by
+// name, `host_bytes`, and gets a copy of what lies on a device; nothing else
+// leads to the numbers.
+//
 // Thread-safe: the numbers are immutable, so any number of threads may read
 // them. The thread that drops the last handle frees the memory. While bytes are
 // still arriving (`arriving`), a reader waits for those that it needs.
 
 #include "messages/arrival.hpp"
+#include "messages/device_memory.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -60,11 +66,36 @@ public:
   payload(payload_shape shape, std::shared_ptr<const void> owner,
           const std::byte* data, arrival_ptr arriving = nullptr);
 
+  /// All of this memory of a device, from its first byte on.
+  payload(payload_shape shape, std::shared_ptr<const device_memory> there);
+
   const payload_shape& shape() const { return shape_; }
 
-  std::span<const std::byte> bytes() const {
+  /// The numbers in the host's memory, which lives as long as the owner. If
+  /// they lie on a device, the first call copies them and waits for that;
+  /// @throws run_error if the device has failed.
+  std::span<const std::byte> host_bytes() const {
+    if (on_device_)
+      return copy_of_device();
     return {data_, static_cast<size_t>(shape_.bytes())};
   }
+
+  /// The memory of the device that has the numbers; null if they lie in the
+  /// host's.
+  const device_memory* device() const {
+    return on_device_ ? static_cast<const device_memory*>(owner_.get())
+                      : nullptr;
+  }
+
+  /// The first byte on the device, which the host must not touch; null for
+  /// numbers in the host's memory.
+  const std::byte* device_address() const {
+    return on_device_ ? data_ : nullptr;
+  }
+
+  /// Whether both are the same numbers: those of the same memory, from the same
+  /// byte on.
+  bool is_same(const payload& other) const { return data_ == other.data_; }
 
   /// The object that keeps the memory alive; a view that outlives this handle
   /// must hold it.
@@ -77,7 +108,12 @@ public:
   /// there.
   /// @pre first + count <= shape().count
   payload part(uint64_t first, uint64_t count) const {
-    return {{shape_.type, count}, owner_, data_ + first * size_of(shape_.type)};
+    auto out = *this;
+    out.shape_.count = count;
+    out.data_ += first * size_of(shape_.type);
+    out.arriving_ = nullptr;
+    out.finite_ = std::nullopt;
+    return out;
   }
 
   /// Whether all numbers are finite. Known only if this process checked them
@@ -89,11 +125,14 @@ public:
   explicit operator bool() const { return data_ != nullptr; }
 
 private:
+  std::span<const std::byte> copy_of_device() const;
+
   payload_shape shape_;
-  std::shared_ptr<const void> owner_;
+  std::shared_ptr<const void> owner_; ///< On a device: its device_memory.
   const std::byte* data_ = nullptr;
   arrival_ptr arriving_;
   std::optional<bool> finite_;
+  bool on_device_ = false;
 };
 
 /// Size and kind, never the numbers.

@@ -157,7 +157,7 @@ void joined_link_state::join(open_request request) {
   auto memory = memory_.take_block();
   auto* target = memory.get();
   for (const auto& part : request.answers) {
-    auto bytes = part.bytes();
+    auto bytes = part.host_bytes();
     std::memcpy(target, bytes.data(), bytes.size());
     target += bytes.size();
   }

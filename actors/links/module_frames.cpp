@@ -24,7 +24,7 @@ payload joined(const payload& numbers, const payload& statistics) {
                       numbers.shape().count + statistics.shape().count};
   payload_buffer out{shape};
   auto* target = out.bytes().data();
-  for (const auto& part : {numbers.bytes(), statistics.bytes()}) {
+  for (const auto& part : {numbers.host_bytes(), statistics.host_bytes()}) {
     if (!part.empty())
       std::memcpy(target, part.data(), part.size());
     target += part.size();

@@ -31,7 +31,7 @@ at::Tensor to_tensor(const payload& x) {
   if (!x)
     return {};
   // LibTorch has no tensors on constant memory; readers do not write.
-  auto* data = const_cast<std::byte*>(x.bytes().data());
+  auto* data = const_cast<std::byte*>(x.host_bytes().data());
   return at::from_blob(
     data, {static_cast<int64_t>(x.shape().count)},
     [owner = x.owner()](void*) mutable { owner.reset(); },

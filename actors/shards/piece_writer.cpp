@@ -22,7 +22,7 @@ struct written_pieces {
     : weights(piece.places.weights.file), slots(piece.places.slots.file) {
     auto width = size_of(piece.numbers.shape().type);
     const auto& parts = piece.places.slots.parts;
-    auto bytes = piece.numbers.bytes();
+    auto bytes = piece.numbers.host_bytes();
     auto each = bytes.size() / (parts.size() + 1);
     if (each * (parts.size() + 1) != bytes.size() || each % width != 0)
       throw run_error("not the slots of this optimiser");

@@ -84,7 +84,7 @@ caf::result<gradient_report> agent_state::begin(compute_task task) {
   } else {
     blocks_.forget_unused();
     auto weights = blocks_.mappable(task.weights);
-    auto weights_at = blocks_.place_of(weights.bytes());
+    auto weights_at = blocks_.place_of(weights.host_bytes());
     auto gradient_at = blocks_.place_of(external::bytes_of(job_->gradient));
     unanswered_.insert_or_assign(
       of.number, blocks{weights, job_->gradient, run_clock{self_}});

@@ -56,7 +56,7 @@ void external_scorer_state::begin_next() {
   job_->weights = blocks_.mappable(job_->weights);
   job_->clock = run_clock{self_};
   blocks_.forget_unused();
-  auto where = blocks_.place_of(job_->weights.bytes());
+  auto where = blocks_.place_of(job_->weights.host_bytes());
   process_.line->send(process_frame_kind::score, job_->what.value,
                       body_writer{}
                         .put(where)

@@ -62,7 +62,7 @@ void shared_blocks::welcome(const config::training_settings& training,
 // Where this host has the server's own memory, the process gets the weights
 // there. They are in use until it has answered, as by a compute actor.
 payload shared_blocks::mappable(const payload& weights) {
-  auto bytes = weights.bytes();
+  auto bytes = weights.host_bytes();
   if (memory_->find_foreign(bytes.data(), bytes.size()))
     return weights;
   auto copy = weights_.take_tensor();

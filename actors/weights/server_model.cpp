@@ -299,7 +299,7 @@ state_request server_model::draft(snapshot& out,
   auto places = places_in(out);
   auto width = models::size_of(layout_->dtype());
   auto first = first_ * width;
-  auto own = newest_.bytes(); // Its parameters, then the statistics.
+  auto own = newest_.host_bytes(); // Its parameters, then the statistics.
   put_range(model, places.weights.parts, width, first,
             own.first(layout_->parameter_count() * width - first));
   for (const auto& part : layout_->statistics())

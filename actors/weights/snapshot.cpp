@@ -32,7 +32,7 @@ using reader =
 reader reader_of(const payload& flat) {
   return [&flat](const models::parameter_slot& part, const auto& to) {
     auto width = size_of(flat.shape().type);
-    to(flat.bytes().subspan(part.offset * width, part.count * width));
+    to(flat.host_bytes().subspan(part.offset * width, part.count * width));
   };
 }
 
@@ -112,7 +112,8 @@ models::named_tensor tensor_of(const models::parameter_slot& part,
   models::named_tensor out{std::move(key), dtype_name(type), part.shape, {}};
   auto width = models::size_of(type);
   if (flat)
-    out.bytes = flat.bytes().subspan(part.offset * width, part.count * width);
+    out.bytes =
+      flat.host_bytes().subspan(part.offset * width, part.count * width);
   return out;
 }
 
@@ -123,7 +124,7 @@ models::named_tensor constant_of(const models::parameter_slot& part,
                                  const payload& frozen) {
   models::named_tensor out{part.name, part.dtype, part.shape, {}};
   if (frozen)
-    out.bytes = frozen.bytes().subspan(part.offset, part.count);
+    out.bytes = frozen.host_bytes().subspan(part.offset, part.count);
   return out;
 }
 
@@ -222,7 +223,7 @@ std::optional<std::string> state_sha256(const snapshot& state) {
   for (size_t slot = 0; slot < state.slots.size(); ++slot)
     update(sum, *state.layout, kind::parameter, reader_of(state, slot));
   if (state.frozen)
-    sum.update(state.frozen.bytes());
+    sum.update(state.frozen.host_bytes());
   return models::to_hex(sum.finish());
 }
 

@@ -45,7 +45,8 @@ bool compressed(bytes_view data) {
     auto whole = unpack.unpack(payload_of(codec->compressed(), data));
     require(whole && whole.shape() == codec->plain(), "a gradient is whole");
     std::vector<float> numbers(codec->plain().count);
-    std::memcpy(numbers.data(), whole.bytes().data(), whole.bytes().size());
+    std::memcpy(numbers.data(), whole.host_bytes().data(),
+                whole.host_bytes().size());
     std::vector<std::byte> again(codec->compressed().bytes());
     codec->pack(numbers, {}, {}, again);
   });

@@ -56,7 +56,7 @@ void look_at(const payload& tensor) {
   if (!tensor)
     return;
   volatile uint8_t sum = 0;
-  for (auto each : tensor.bytes())
+  for (auto each : tensor.host_bytes())
     sum = static_cast<uint8_t>(sum + static_cast<uint8_t>(each));
 }
 

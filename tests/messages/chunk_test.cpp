@@ -43,7 +43,8 @@ TEST_CASE("a chunk's bytes come through the wire") {
   CHECK(copy.transfer == transfer_id{7});
   CHECK(copy.offset == 400);
   CHECK(copy.size == 3000);
-  CHECK(std::ranges::equal(copy.bytes(), source.bytes().subspan(400, 3000)));
+  CHECK(
+    std::ranges::equal(copy.bytes(), source.host_bytes().subspan(400, 3000)));
   SECTION("and again when it is passed on") {
     CHECK(std::ranges::equal(round_trip(copy).bytes(), copy.bytes()));
   }
@@ -56,7 +57,8 @@ TEST_CASE("a chunk is its numbers and its bytes, nothing else") {
   CHECK(hex(bytes).substr(0, 48) == "0000000000000007"
                                     "0000000000000010"
                                     "0000000000000004");
-  CHECK(std::memcmp(bytes.data() + 24, source.bytes().data() + 16, 4) == 0);
+  CHECK(std::memcmp(bytes.data() + 24, source.host_bytes().data() + 16, 4) ==
+        0);
 }
 
 TEST_CASE("a chunk that claims too many bytes is refused") {

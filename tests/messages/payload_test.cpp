@@ -27,7 +27,7 @@ TEST_CASE("a sealed buffer is the same memory") {
   CHECK(memory.bytes().size() == 40);
   CHECK(reinterpret_cast<uintptr_t>(data) % 64 == 0);
   auto sealed = std::move(memory).seal();
-  CHECK(sealed.bytes().data() == data);
+  CHECK(sealed.host_bytes().data() == data);
   CHECK(sealed.shape() == payload_shape{element_type::float64, 5});
 }
 

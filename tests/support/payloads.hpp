@@ -29,12 +29,13 @@ inline payload random_payload(uint64_t count, uint64_t seed) {
 
 inline float number_of(const payload& from, size_t index) {
   float out = 0;
-  std::memcpy(&out, from.bytes().data() + index * sizeof out, sizeof out);
+  std::memcpy(&out, from.host_bytes().data() + index * sizeof out, sizeof out);
   return out;
 }
 
 inline bool same_bytes(const payload& x, const payload& y) {
-  return x.shape() == y.shape() && std::ranges::equal(x.bytes(), y.bytes());
+  return x.shape() == y.shape() &&
+         std::ranges::equal(x.host_bytes(), y.host_bytes());
 }
 
 } // namespace troupe::test

@@ -64,9 +64,9 @@ frame_head head_of(frame_kind kind, uint64_t request, payload_shape shape) {
 /// Moves the bytes behind a frame, as the two ends of a socket do.
 void move_bytes(const payload& from, size_t first,
                 const incoming_tensor& incoming) {
-  REQUIRE(incoming.follows.size() == from.bytes().size());
+  REQUIRE(incoming.follows.size() == from.host_bytes().size());
   REQUIRE(incoming.first == first);
-  auto bytes = from.bytes();
+  auto bytes = from.host_bytes();
   std::ranges::copy(bytes.subspan(first), incoming.follows.begin() + first);
   std::ranges::copy(bytes.first(first), incoming.follows.begin());
 }

@@ -91,7 +91,7 @@ void check_transfer(const payload& source, uint64_t chunk_bytes,
                 << ", window " << window_bytes);
   auto copy = transfer_all(source, chunk_bytes, window_bytes, random);
   CHECK(copy.shape() == source.shape());
-  CHECK(std::ranges::equal(copy.bytes(), source.bytes()));
+  CHECK(std::ranges::equal(copy.host_bytes(), source.host_bytes()));
 }
 
 } // namespace
@@ -123,7 +123,7 @@ TEST_CASE("the sender does not copy, and stops when the window is full") {
     REQUIRE(piece);
     CHECK(piece->size == default_chunk_bytes);
     CHECK(piece->bytes().data() ==
-          source.bytes().data() + i * default_chunk_bytes);
+          source.host_bytes().data() + i * default_chunk_bytes);
   }
   CHECK_FALSE(sender.next());
   CHECK(sender.credit(default_chunk_bytes - 1));
@@ -160,7 +160,7 @@ TEST_CASE("an empty payload is done before it begins") {
   chunk_receiver receiver{{element_type::float32, 0}};
   CHECK(receiver.complete());
   auto taken = std::move(receiver).take_payload();
-  CHECK(taken.bytes().empty());
+  CHECK(taken.host_bytes().empty());
 }
 
 TEST_CASE("a piece out of place is refused and changes nothing") {
@@ -187,5 +187,5 @@ TEST_CASE("a piece out of place is refused and changes nothing") {
   CHECK(receiver.complete());
   CHECK_FALSE(receiver.accept(piece_at(source, 400, 0)));
   auto taken = std::move(receiver).take_payload();
-  CHECK(std::ranges::equal(taken.bytes(), source.bytes()));
+  CHECK(std::ranges::equal(taken.host_bytes(), source.host_bytes()));
 }

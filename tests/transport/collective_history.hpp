@@ -103,7 +103,7 @@ private:
 
   static double at(const payload& from, size_t i) {
     float out = 0;
-    std::memcpy(&out, from.bytes().data() + i * sizeof out, sizeof out);
+    std::memcpy(&out, from.host_bytes().data() + i * sizeof out, sizeof out);
     return out;
   }
 

@@ -73,7 +73,7 @@ void make(gradient_stream& out, const payload& gradient, uint64_t seed,
           uint64_t down_to = 0) {
   std::mt19937_64 random{seed};
   out.begin(gradient);
-  auto at = gradient.bytes().size();
+  auto at = gradient.host_bytes().size();
   while (at > down_to) {
     at -= std::min<uint64_t>(at - down_to, 4 * (1 + random() % 200'000));
     out.ready(at);
@@ -195,7 +195,7 @@ TEST_CASE("small parts of a gradient wait for a bucket, the last does not") {
     at = at > 3 * bucket_bytes ? at - 3 * bucket_bytes : 0;
     auto next = out.ready(at);
     REQUIRE(next);
-    CHECK(next->what.bytes().data() == gradient.bytes().data() + at);
+    CHECK(next->what.host_bytes().data() == gradient.host_bytes().data() + at);
     out.sent(*next);
   }
   CHECK(out.take_number(gradient) == 1);
@@ -300,8 +300,8 @@ TEST_CASE("weights are handed out while they come") {
   CHECK(
     progress->wait_for(gradient_shape.bytes() - 400, gradient_shape.bytes()));
   CHECK(progress->wait_for(0, 1000));
-  CHECK(std::ranges::equal(found->tensor.bytes().first(1000),
-                           weights.bytes().first(1000)));
+  CHECK(std::ranges::equal(found->tensor.host_bytes().first(1000),
+                           weights.host_bytes().first(1000)));
   CHECK(progress->wait_for_all());
   CHECK(progress->whole());
   CHECK(same_bytes(found->tensor, weights));

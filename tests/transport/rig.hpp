@@ -82,7 +82,7 @@ inline payload seeded(payload_shape shape, uint64_t seed) {
 inline bool is_seeded(const payload& x, uint64_t seed) {
   payload_buffer same{x.shape()};
   fill(same.bytes(), seed);
-  return x && std::ranges::equal(x.bytes(), same.bytes());
+  return x && std::ranges::equal(x.host_bytes(), same.bytes());
 }
 
 /// What the double of the server has received.

@@ -110,11 +110,11 @@ TEST_CASE("a tensor in shared memory is read where it lies") {
     auto memory = pool.take_block();
     auto* data = memory.get();
     auto seen = it.push(i, payload{region_shape, memory, data});
-    CHECK(seen.bytes().data() != data);
+    CHECK(seen.host_bytes().data() != data);
     data[7] = std::byte{42}; // No real sender does this.
-    CHECK(seen.bytes()[7] == std::byte{42});
+    CHECK(seen.host_bytes()[7] == std::byte{42});
     data[7] = std::byte{43};
-    CHECK(seen.bytes()[7] == std::byte{43});
+    CHECK(seen.host_bytes()[7] == std::byte{43});
   }
 }
 
@@ -127,8 +127,8 @@ TEST_CASE("a tensor that lies elsewhere is copied once, into memory that is "
     auto seen = it.push(i, tensor);
     CHECK(same_bytes(seen, tensor));
     if (place != nullptr)
-      CHECK(seen.bytes().data() == place);
-    place = seen.bytes().data();
+      CHECK(seen.host_bytes().data() == place);
+    place = seen.host_bytes().data();
     seen = {};
     it.far->send_let_gos();
     CHECK(it.near->receive()->kind == frame_kind::let_go);
@@ -149,7 +149,7 @@ TEST_CASE("what is lent is held until the other end lets go") {
   it.far->send({frame_kind::release, transfer_id{9}, {}, {}});
   it.near->receive();
   CHECK(pool.stats().in_use == 1);
-  CHECK(other.bytes()[0] == std::byte{2});
+  CHECK(other.host_bytes()[0] == std::byte{2});
 }
 
 TEST_CASE("gradients that are lent when the path ends are never written to "
@@ -169,9 +169,9 @@ TEST_CASE("gradients that are lent when the path ends are never written to "
   CHECK(gradients.stats().in_use == 0);
   CHECK(weights.stats().free == 1);
   take_payload(gradients, std::byte{3});
-  CHECK(gradient.bytes()[0] == std::byte{1});
-  CHECK(version.bytes()[0] == std::byte{2});
-  CHECK_FALSE(it.workers->find(gradient.bytes().data(), 1));
+  CHECK(gradient.host_bytes()[0] == std::byte{1});
+  CHECK(version.host_bytes()[0] == std::byte{2});
+  CHECK_FALSE(it.workers->find(gradient.host_bytes().data(), 1));
 }
 
 TEST_CASE("a region is gone with its last holder") {
@@ -197,12 +197,12 @@ TEST_CASE("a peer's region can be shown to others, if its file is kept") {
   payload_pool pool{region_shape.bytes(), it.workers};
   SECTION("it is not") {
     auto there = it.push(1, take_payload(pool, std::byte{1}));
-    CHECK_FALSE(it.servers->find_foreign(there.bytes().data(), 1));
+    CHECK_FALSE(it.servers->find_foreign(there.host_bytes().data(), 1));
   }
   SECTION("it is") {
     it.servers->keep_foreign_files();
     auto there = it.push(1, take_payload(pool, std::byte{1}));
-    auto bytes = there.bytes();
+    auto bytes = there.host_bytes();
     CHECK_FALSE(it.servers->find(bytes.data(), 1));
     auto where = it.servers->find_foreign(bytes.data() + 100, 1000);
     REQUIRE(where);

@@ -21,8 +21,9 @@ constexpr uint64_t page_numbers = 1024;
 /// A part in memory of its own.
 payload part_in(payload_memory& memory, uint64_t count, uint64_t seed) {
   auto content = random_payload(count, seed);
-  auto block = memory.take_block(content.bytes().size());
-  std::memcpy(block.get(), content.bytes().data(), content.bytes().size());
+  auto block = memory.take_block(content.host_bytes().size());
+  std::memcpy(block.get(), content.host_bytes().data(),
+              content.host_bytes().size());
   auto* data = block.get();
   return {{f32, count}, std::move(block), data};
 }
@@ -34,7 +35,7 @@ payload joined_by_hand(std::span<const payload> parts) {
   payload_buffer out{{f32, count}};
   auto* at = out.bytes().data();
   for (const auto& part : parts)
-    at = std::ranges::copy(part.bytes(), at).out;
+    at = std::ranges::copy(part.host_bytes(), at).out;
   return std::move(out).seal();
 }
 
@@ -54,15 +55,16 @@ TEST_CASE("parts in shared memory are seen as one tensor without a copy") {
     REQUIRE(found);
     CHECK(same_bytes(*found, whole));
     // What is written to a part is seen: it is the same memory.
-    auto* number = const_cast<std::byte*>(parts[1].bytes().data());
+    auto* number = const_cast<std::byte*>(parts[1].host_bytes().data());
     *number = ~*number;
     CHECK(found->bytes()[3 * page_numbers * 4] == *number);
     seen = *found;
     // The same parts again are the same view.
     CHECK(views.join(whole.shape(), parts)->bytes().data() ==
-          seen.bytes().data());
+          seen.host_bytes().data());
   }
-  CHECK(seen.bytes().size() == (6 * page_numbers + 5) * 4); // Parts are held.
+  CHECK(seen.host_bytes().size() ==
+        (6 * page_numbers + 5) * 4); // Parts are held.
 }
 
 TEST_CASE("parts are let go of with the tensor that they make") {
@@ -141,7 +143,7 @@ TEST_CASE("what cannot lie side by side is not joined") {
   SECTION("a part that begins within a page_numbers") {
     auto block = part_in(memory, 2 * page_numbers, 1);
     payload inner{
-      {f32, page_numbers}, block.owner(), block.bytes().data() + 64};
+      {f32, page_numbers}, block.owner(), block.host_bytes().data() + 64};
     CHECK_FALSE(views.join({f32, page_numbers}, std::span{&inner, 1}));
   }
   SECTION("another size than the whole") {

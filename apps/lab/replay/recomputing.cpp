@@ -58,7 +58,7 @@ public:
     auto gradient = gradients_.take_tensor();
     blocks_.forget_unused();
     auto weights = blocks_.mappable(job.weights);
-    auto weights_at = blocks_.place_of(weights.bytes());
+    auto weights_at = blocks_.place_of(weights.host_bytes());
     auto gradient_at = blocks_.place_of(external::bytes_of(gradient));
     process_->send(external::process_frame_kind::weights,
                    job.from.front().id.value,

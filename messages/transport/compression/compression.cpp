@@ -281,7 +281,7 @@ payload unpacker::unpack(const payload& tensor) const {
       {element_type::byte, tensor.shape().bytes()}, nullptr, nullptr};
   auto memory = memory_->take_block();
   auto* data = memory.get();
-  codec_->unpack(tensor.bytes(),
+  codec_->unpack(tensor.host_bytes(),
                  {reinterpret_cast<float*>(data), codec_->plain().count});
   return payload{codec_->plain(), std::move(memory), data};
 }

@@ -141,7 +141,7 @@ void collective_carrier::hear(frame& release) {
   frame again{frame_kind::again, release.request, {}, {}};
   if (!from)
     return line_.send_now(again);
-  auto bytes = release.tensor.bytes();
+  auto bytes = release.tensor.host_bytes();
   std::span target{const_cast<std::byte*>(bytes.data()), bytes.size()};
   auto type = release.tensor.shape().type;
   auto kept = std::make_shared<frame>(std::move(release));

@@ -197,7 +197,7 @@ collective_coordinator::find(const push_id& which, const payload& gradient) {
   lock guard{mutex_};
   if (!gradient)
     return std::nullopt;
-  const auto* data = gradient.bytes().data();
+  const auto* data = gradient.host_bytes().data();
   auto is_it = [&](const void_push& x) {
     return x.sum.get() == data && x.id == which;
   };
@@ -299,8 +299,7 @@ bool collective_coordinator::fits(const member& to,
   auto whole = message.kind == frame_kind::release && message.tensor &&
                message.tensor.shape() == terms_.weights;
   return open && whole &&
-         (held.empty() || held.begin()->second.tensor.bytes().data() ==
-                            message.tensor.bytes().data());
+         (held.empty() || held.begin()->second.tensor.is_same(message.tensor));
 }
 
 void collective_coordinator::let_held_go() {

@@ -201,7 +201,7 @@ void nccl_transfer::move_on(double now, endings& over) {
 
 bool nccl_transfer::begin(load& request, double now) {
   if (request.tensor) {
-    auto bytes = request.tensor.bytes();
+    auto bytes = request.tensor.host_bytes();
     if (!copy(staging_, bytes.data(), bytes.size()))
       return false;
   } else if (request.kind == transfer_kind::reduce && nothing_ == nullptr &&

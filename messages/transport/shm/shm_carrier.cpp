@@ -23,14 +23,14 @@ shm_carrier::shm_carrier(frame_line& line, const path_terms& terms,
 shm_carrier::~shm_carrier() {
   if (keeps_lent_)
     for (const auto& [number, tensor] : lent_)
-      memory_->retire(tensor.bytes().data());
+      memory_->retire(tensor.host_bytes().data());
 }
 
 // -- out ----------------------------------------------------------------------
 
 /// The tensor itself, or a copy, in memory that the other end can map.
 payload shm_carrier::at_home(frame_kind kind, const payload& tensor) {
-  auto bytes = tensor.bytes();
+  auto bytes = tensor.host_bytes();
   if (memory_->find(bytes.data(), bytes.size()))
     return tensor;
   auto memory = has_activations(kind) ? activations_.take_block()
@@ -45,7 +45,8 @@ payload shm_carrier::at_home(frame_kind kind, const payload& tensor) {
 outgoing_tensor shm_carrier::place(frame_head& head, const payload& tensor) {
   outgoing_tensor out;
   auto lent = at_home(head.kind, tensor);
-  auto where = memory_->find(lent.bytes().data(), lent.bytes().size());
+  auto where =
+    memory_->find(lent.host_bytes().data(), lent.host_bytes().size());
   head.region = where->region->id;
   head.offset = where->offset;
   head.carried = carriage::region;

@@ -32,7 +32,7 @@ auto pieces_out::ready(uint64_t from) -> std::optional<piece> {
   const auto& whole = current_->tensor;
   payload_shape shape{shape_.type, bytes / size_of(shape_.type)};
   return piece{number_, from,
-               payload{shape, whole.owner(), whole.bytes().data() + from}};
+               payload{shape, whole.owner(), whole.host_bytes().data() + from}};
 }
 
 void pieces_out::sent(const piece& part) {
@@ -57,8 +57,7 @@ std::optional<uint64_t> pieces_out::take_number(const payload& tensor) {
   std::optional<current> gone; // Let go after the lock.
   std::lock_guard guard{mutex_};
   gone = std::exchange(current_, std::nullopt);
-  if (!gone || gone->left > 0 ||
-      gone->tensor.bytes().data() != tensor.bytes().data())
+  if (!gone || gone->left > 0 || !gone->tensor.is_same(tensor))
     return std::nullopt;
   return number_;
 }

@@ -125,7 +125,7 @@ void path::on_waiting(const std::function<void()>& call) {
 
 /// True when everything was sent.
 bool path::write(outgoing& next, bool wait) {
-  auto tensor = next.tensor.follows.bytes();
+  auto tensor = next.tensor.follows.host_bytes();
   auto first = next.tensor.first;
   auto* data = const_cast<std::byte*>(tensor.data()); // It is only read.
   iovec all[] = {
@@ -265,7 +265,8 @@ void path::hand_out_early(incoming_tensor& incoming) {
   auto progress =
     std::make_shared<arrival>(incoming.follows.size(), incoming.first);
   auto& tensor = incoming.tensor;
-  tensor = {tensor.shape(), tensor.owner(), tensor.bytes().data(), progress};
+  tensor = {tensor.shape(), tensor.owner(), tensor.host_bytes().data(),
+            progress};
   unfinished_ = unfinished{incoming, progress};
   incoming.follows = {};
   incoming.first = 0;

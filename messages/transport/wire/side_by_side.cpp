@@ -24,8 +24,8 @@ bool begins_a_page(const std::byte* data) {
 bool fit(std::span<const payload> parts) {
   for (const auto& part : parts) {
     auto ends =
-      &part == &parts.back() || part.bytes().size() % memory_page == 0;
-    if (!part || !ends || !begins_a_page(part.bytes().data()))
+      &part == &parts.back() || part.host_bytes().size() % memory_page == 0;
+    if (!part || !ends || !begins_a_page(part.host_bytes().data()))
       return false;
   }
   return !parts.empty();
@@ -93,7 +93,7 @@ private:
     std::vector<mapped_range> all;
     size_t bytes = 0;
     for (const auto& part : parts) {
-      all.push_back(second_mapping(part.bytes()));
+      all.push_back(second_mapping(part.host_bytes()));
       if (all.back().data() == nullptr)
         return {};
       bytes += all.back().size();
@@ -138,8 +138,8 @@ std::optional<payload> side_by_side::join(const payload_shape& whole,
   addresses where;
   size_t bytes = 0;
   for (const auto& part : parts) {
-    where.push_back(part.bytes().data());
-    bytes += part.bytes().size();
+    where.push_back(part.host_bytes().data());
+    bytes += part.host_bytes().size();
   }
   if (bytes != whole.bytes())
     return std::nullopt;

@@ -199,11 +199,13 @@ TEST_CASE("in one process a payload is its pointer, both ways") {
                                                     numbered(1), gradient);
   actors.run();
   REQUIRE(server->pushes.size() == 1);
-  CHECK(server->pushes[0].gradient.bytes().data() == gradient.bytes().data());
+  CHECK(server->pushes[0].gradient.host_bytes().data() ==
+        gradient.host_bytes().data());
   auto weights = random_payload(1000, 2);
   server->pushes[0].promise.deliver(release, weights);
   actors.run();
-  CHECK(answer->get<payload>().bytes().data() == weights.bytes().data());
+  CHECK(answer->get<payload>().host_bytes().data() ==
+        weights.host_bytes().data());
   CHECK(answer->get<release_header>().weights == version{8});
   actors.kill(link);
 }
@@ -231,19 +233,19 @@ TEST_CASE("parts of weights in memory of this host are not copied") {
   actors.run();
   for (size_t i = 0; i < 2; ++i) {
     REQUIRE(servers[i]->pushes.size() == 1);
-    CHECK(servers[i]->pushes[0].gradient.bytes().data() ==
-          gradient.bytes().data() + i * 2 * page * 4);
+    CHECK(servers[i]->pushes[0].gradient.host_bytes().data() ==
+          gradient.host_bytes().data() + i * 2 * page * 4);
     servers[i]->pushes[0].promise.deliver(release, parts[i]);
   }
   actors.run();
   REQUIRE(answer->values);
   auto whole = answer->get<payload>();
-  REQUIRE(whole.bytes().size() == gradient.bytes().size());
+  REQUIRE(whole.host_bytes().size() == gradient.host_bytes().size());
   for (size_t i = 0; i < 2; ++i) {
     // What is written to a part is there.
-    auto* byte = const_cast<std::byte*>(parts[i].bytes().data());
+    auto* byte = const_cast<std::byte*>(parts[i].host_bytes().data());
     *byte = std::byte{0x5a};
-    CHECK(whole.bytes()[i * 2 * page * 4] == std::byte{0x5a});
+    CHECK(whole.host_bytes()[i * 2 * page * 4] == std::byte{0x5a});
   }
   actors.kill(link);
 }
@@ -264,7 +266,8 @@ TEST_CASE("in one process errors, versions and scores pass as they are") {
   actors.run();
   CHECK(pull->code() == errc::unknown_member);
   CHECK(text_of(*pull->error) == "who?");
-  CHECK(watch->get<payload>().bytes().data() == weights.bytes().data());
+  CHECK(watch->get<payload>().host_bytes().data() ==
+        weights.host_bytes().data());
   CHECK(server->scores.size() == 1);
   actors.kill(server.handle);
   CHECK_FALSE(actors.alive(link));

@@ -38,8 +38,8 @@ TEST_CASE("an evaluator gets the newest version that is due") {
   play.step();
   CHECK(first->get<watch_header>().weights == version{2});
   CHECK_FALSE(first->get<watch_header>().last);
-  CHECK(first->get<payload>().bytes().data() ==
-        play.players[w0].asks->get<payload>().bytes().data());
+  CHECK(first->get<payload>().host_bytes().data() ==
+        play.players[w0].asks->get<payload>().host_bytes().data());
   // While it computes, versions 4 and 6 become due: it skips to the newest.
   for (int i = 0; i < 5; ++i)
     play.step();

@@ -47,7 +47,8 @@ TEST_CASE("the first pull is answered when the cluster is complete") {
   CHECK(first->get<release_header>().server == play.life);
   auto second = play.pull(w1);
   CHECK(version_of(second) == version{0});
-  CHECK(weights_of(second).bytes().data() == weights_of(first).bytes().data());
+  CHECK(weights_of(second).host_bytes().data() ==
+        weights_of(first).host_bytes().data());
 }
 
 TEST_CASE("sync: the reply to a push is held until all have pushed") {
@@ -61,8 +62,8 @@ TEST_CASE("sync: the reply to a push is held until all have pushed") {
   auto third = play.push(w2, 3);
   for (const auto& answer : {first, second, third}) {
     CHECK(version_of(answer) == version{1});
-    CHECK(weights_of(answer).bytes().data() ==
-          weights_of(first).bytes().data());
+    CHECK(weights_of(answer).host_bytes().data() ==
+          weights_of(first).host_bytes().data());
     CHECK(answer->get<release_header>().leases.size() == 1);
   }
   CHECK(lower_by(0.5f * 2, weights_of(first), before));
@@ -109,7 +110,7 @@ TEST_CASE("a version never changes once it is out") {
   std::vector<payload> versions{weights_of(play.players[w0].asks)};
   std::vector<std::vector<std::byte>> copies;
   auto copy = [&](const payload& x) {
-    copies.emplace_back(x.bytes().begin(), x.bytes().end());
+    copies.emplace_back(x.host_bytes().begin(), x.host_bytes().end());
   };
   copy(versions[0]);
   for (int step = 0; step < 6; ++step) {
@@ -118,7 +119,7 @@ TEST_CASE("a version never changes once it is out") {
     copy(versions.back());
   }
   for (size_t i = 0; i < versions.size(); ++i) {
-    CHECK(std::ranges::equal(versions[i].bytes(), copies[i]));
+    CHECK(std::ranges::equal(versions[i].host_bytes(), copies[i]));
     CHECK((i == 0 || !std::ranges::equal(copies[i], copies[i - 1])));
   }
 }
@@ -201,7 +202,8 @@ TEST_CASE("a gradient is applied once") {
   CHECK(again->code() == errc::duplicate);
   CHECK(play.recorder->of<notes::update>().size() == 1);
   auto newest = play.pull(w0);
-  CHECK(weights_of(newest).bytes().data() == weights_of(first).bytes().data());
+  CHECK(weights_of(newest).host_bytes().data() ==
+        weights_of(first).host_bytes().data());
 }
 
 TEST_CASE("a retry while the first is held is not held, too") {

@@ -55,7 +55,8 @@ TEST_CASE("a download ends with all bytes") {
   on.actors.run();
   REQUIRE(got->values);
   CHECK(got->get<payload>().shape() == frozen_shape);
-  CHECK(std::ranges::equal(got->get<payload>().bytes(), on.weights.bytes()));
+  CHECK(std::ranges::equal(got->get<payload>().host_bytes(),
+                           on.weights.host_bytes()));
   CHECK_FALSE(on.actors.alive(by));
   CHECK(on.actors.alive(on.gateway));
 }
@@ -183,7 +184,8 @@ TEST_CASE("what the run ends with comes in the same way") {
     auto by = actors.make<download_actor, download_state>(10.0);
     auto got = actors.ask<payload>(by, fetch_atom_v, gateway, frozen_shape);
     actors.run();
-    CHECK(std::ranges::equal(got->get<payload>().bytes(), weights.bytes()));
+    CHECK(std::ranges::equal(got->get<payload>().host_bytes(),
+                             weights.host_bytes()));
     CHECK(coordinator->credits == 8);
     CHECK(ask()->code() == errc::protocol_violation); // Once.
     CHECK_FALSE(actors.alive(gateway));

@@ -372,10 +372,11 @@ TEST_CASE("a joined link cuts gradients into views and joins answers") {
   auto answer = on.actors.ask<release_header, payload>(on.link, push_atom_v,
                                                        push_header{}, gradient);
   on.actors.run();
-  CHECK(on.shard->gradients.at(0).bytes().data() == gradient.bytes().data());
+  CHECK(on.shard->gradients.at(0).host_bytes().data() ==
+        gradient.host_bytes().data());
   CHECK(on.shard->gradients.at(0).shape().count == 3);
-  CHECK(on.lead->gradients.at(0).bytes().data() ==
-        gradient.bytes().data() + 12);
+  CHECK(on.lead->gradients.at(0).host_bytes().data() ==
+        gradient.host_bytes().data() + 12);
   CHECK(on.lead->gradients.at(0).shape().count == 2);
   auto header = of_version(4);
   header.leases = {{lease_id{1}, 2, 3, 4}};

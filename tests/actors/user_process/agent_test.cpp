@@ -210,7 +210,7 @@ TEST_CASE("a gradient is what lies in the block that the process got") {
   CHECK(found.samples == 8);
   CHECK(found.loss == 0.25);
   CHECK(found.gradient.shape().count == on.layout.count());
-  CHECK(on.memory->find(found.gradient.bytes().data(), 40).has_value());
+  CHECK(on.memory->find(found.gradient.host_bytes().data(), 40).has_value());
   CHECK(on.session->ended.empty());
 }
 

@@ -92,9 +92,10 @@ TEST_CASE("a checkpoint has what is frozen, and a run takes it from there") {
   CHECK(saved.model.tensors().size() == 116);
   CHECK(saved.optimizer.tensors().size() == 4);
   auto again = frozen_weights(settings, 10, saved);
-  CHECK(std::ranges::equal(again.bytes(), frozen.bytes()));
+  CHECK(std::ranges::equal(again.host_bytes(), frozen.host_bytes()));
   server_model resumed{settings, 10, saved};
-  CHECK(std::ranges::equal(resumed.newest().bytes(), model.newest().bytes()));
+  CHECK(std::ranges::equal(resumed.newest().host_bytes(),
+                           model.newest().host_bytes()));
   settings.freeze.clear();
   CHECK_FALSE(frozen_weights(settings, 10, saved));
 }
@@ -103,13 +104,13 @@ TEST_CASE("a step is made in place where nobody reads the version before") {
   server_model model{settings_of("sgd"), 10};
   server_model copies{settings_of("sgd"), 10};
   for (uint64_t makes = 1; makes <= 3; ++makes) {
-    const auto* before = model.newest().bytes().data();
+    const auto* before = model.newest().host_bytes().data();
     step(model, makes);
-    CHECK(model.newest().bytes().data() == before);
+    CHECK(model.newest().host_bytes().data() == before);
     auto reader = copies.newest();
     auto content = to_tensor(reader).clone();
     step(copies, makes);
-    CHECK(copies.newest().bytes().data() != reader.bytes().data());
+    CHECK(copies.newest().host_bytes().data() != reader.host_bytes().data());
     CHECK(to_tensor(reader).equal(content));
     CHECK(same_bytes(model.newest(), copies.newest()));
   }
@@ -123,7 +124,7 @@ TEST_CASE("pushes that came as one tensor weigh what they do apart") {
   auto other = gradient_of(together, 2);
   auto copy = [](const payload& x) {
     payload_buffer out{x.shape()};
-    std::ranges::copy(x.bytes(), out.bytes().begin());
+    std::ranges::copy(x.host_bytes(), out.bytes().begin());
     return std::move(out).seal();
   };
   std::vector<double> shares{1, 2, 5};
@@ -145,7 +146,7 @@ TEST_CASE("pushes that came as one tensor weigh what they do apart") {
 
 TEST_CASE("several threads make a step in place, too") {
   server_model model{settings_of("sgd"), 10, heap_memory(), on_threads(2)};
-  const auto* before = model.newest().bytes().data();
+  const auto* before = model.newest().host_bytes().data();
   CHECK(model.next_buffer().const_data_ptr() == before);
 }
 
@@ -233,9 +234,9 @@ TEST_CASE("a snapshot does not change with the model") {
   step(model, 1);
   snapshot before;
   save(model, before);
-  auto weights = before.weights.bytes();
+  auto weights = before.weights.host_bytes();
   std::vector<std::byte> copy{weights.begin(), weights.end()};
-  auto slot = before.slots.at(0).flat.bytes();
+  auto slot = before.slots.at(0).flat.host_bytes();
   std::vector<std::byte> slot_copy{slot.begin(), slot.end()};
   step(model, 2);
   step(model, 3);

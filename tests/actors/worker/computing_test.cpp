@@ -27,7 +27,7 @@ struct listener : gradient_stream {
 
   void ready(uint64_t from) override {
     told.push_back(from);
-    auto bytes = gradient.bytes().subspan(from);
+    auto bytes = gradient.host_bytes().subspan(from);
     seen.emplace_back(bytes.begin(), bytes.end());
   }
 
@@ -106,8 +106,8 @@ TEST_CASE("a compute actor tells of a gradient while it makes it") {
   auto out = std::make_shared<listener>();
   auto found = it.run(weights, out);
   REQUIRE_FALSE(found.cancelled);
-  auto all = found.gradient.bytes();
-  CHECK(out->gradient.bytes().data() == all.data());
+  auto all = found.gradient.host_bytes();
+  CHECK(out->gradient.host_bytes().data() == all.data());
   REQUIRE(out->told.size() > 3);
   CHECK(out->told.back() == 0);
   CHECK(std::ranges::is_sorted(out->told, std::greater{}));
@@ -123,7 +123,7 @@ TEST_CASE("a compute actor begins on weights that are arriving, and says how "
   auto weights = std::move(it.weights).seal();
   auto expected = it.run(weights, nullptr);
   CHECK(expected.waited == 0);
-  auto bytes = weights.bytes();
+  auto bytes = weights.host_bytes();
   auto memory = target.bytes();
   auto progress = std::make_shared<arrival>(bytes.size(), bytes.size());
   std::thread sender{[&] {
@@ -133,15 +133,18 @@ TEST_CASE("a compute actor begins on weights that are arriving, and says how "
   }};
   auto coming = std::move(target).seal();
   auto found = it.run(
-    {coming.shape(), coming.owner(), coming.bytes().data(), progress}, nullptr);
+    {coming.shape(), coming.owner(), coming.host_bytes().data(), progress},
+    nullptr);
   sender.join();
   CHECK_FALSE(found.cancelled);
   CHECK(found.waited > 0);
-  CHECK(std::ranges::equal(found.gradient.bytes(), expected.gradient.bytes()));
+  CHECK(std::ranges::equal(found.gradient.host_bytes(),
+                           expected.gradient.host_bytes()));
   SECTION("those that do not come cancel it") {
     auto never = std::make_shared<arrival>(bytes.size(), 0);
     never->break_off();
-    CHECK(it.run({coming.shape(), coming.owner(), coming.bytes().data(), never},
+    CHECK(it.run({coming.shape(), coming.owner(), coming.host_bytes().data(),
+                  never},
                  nullptr)
             .cancelled);
   }

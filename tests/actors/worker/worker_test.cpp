@@ -100,8 +100,8 @@ TEST_CASE("a worker loads all of its leases and computes the first") {
   CHECK(it.loader->leases[0] == first_lease);
   CHECK(it.loader->leases[1] == second_lease);
   REQUIRE(it.compute->tasks.size() == 1);
-  CHECK(it.compute->tasks[0].weights.bytes().data() ==
-        it.weights.bytes().data());
+  CHECK(it.compute->tasks[0].weights.host_bytes().data() ==
+        it.weights.host_bytes().data());
   CHECK(it.compute->tasks[0].batch == it.batch);
   CHECK(it.compute->tasks[0].early_gradients == it.early_gradients);
 }
@@ -227,26 +227,26 @@ TEST_CASE("a worker that keeps its own statistics goes on from them") {
   auto own = constant_payload(2, 5);
   auto later = constant_payload(2, 6);
   auto given = [&](size_t task) {
-    return it.compute->tasks.at(task).statistics.bytes().data();
+    return it.compute->tasks.at(task).statistics.host_bytes().data();
   };
   it.give_weights(it.server->pulls[0], 7, {first_lease, second_lease});
   CHECK(given(0) == nullptr); // Those of the weights.
   it.finish(0, own);
   it.give_weights(it.server->pushes[0], 8, {third_lease});
-  CHECK(given(1) == own.bytes().data());
+  CHECK(given(1) == own.host_bytes().data());
   SECTION("not from those of a gradient that is refused") {
     it.finish(1, later);
     it.server->pushes[1].promise.deliver(
       caf::make_error(errc::not_finite, std::string{"refused"}));
     it.actors.run();
     it.give_weights(it.server->pulls.at(1), 8, {first_lease});
-    CHECK(given(2) == own.bytes().data());
+    CHECK(given(2) == own.host_bytes().data());
   }
   SECTION("not from those of a gradient that is cancelled") {
     it.actors.tell(it.worker, cancel_atom_v, version{9});
     it.finish(1, later);
     it.give_weights(it.server->pulls.at(1), 9, {first_lease});
-    CHECK(given(2) == own.bytes().data());
+    CHECK(given(2) == own.host_bytes().data());
   }
   SECTION("but not in its next life") {
     it.finish(1, later);
