@@ -4,14 +4,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,7 +23,7 @@ namespace troupe::testing::fake {
 namespace {
 
 constexpr size_t page = 4096;
-constexpr c10::StreamId streams_of_pool = 32;
+constexpr c10::StreamId streams_of_pool = 31;
 constexpr stream_number streams_of_device = 64;
 
 /// The user's addresses come first; operations use those at `behind`.
@@ -33,6 +36,7 @@ struct block {
   c10::DeviceIndex device = 0;
   stream_number stream = 0;         ///< That it was taken for.
   std::set<stream_number> others{}; ///< That use it, too.
+  clock awaited{}; ///< What must be over before it is used again.
   access_history history{};
   std::vector<int>
     protections{}; ///< Of the pages of pinned memory, for the host.
@@ -55,12 +59,19 @@ std::byte* map(size_t bytes, int protection, int file = -1) {
   return static_cast<std::byte*>(at);
 }
 
+/// Late work, and its place in its stream.
+struct pending {
+  moment when;
+  std::shared_ptr<late_work> work;
+};
+
 struct hub {
   std::mutex mutex;
   order times;
   std::map<const std::byte*, std::unique_ptr<block>> blocks;
   std::map<std::pair<stream_number, size_t>, std::vector<block*>> kept;
   std::set<block*> in_flight; ///< Pinned memory that the host may not use now.
+  std::vector<pending> late;  ///< Not over when somebody looked last.
   size_t used = 0;
   uint64_t draws = 0;
 
@@ -99,6 +110,11 @@ struct hub {
       in_flight.insert(&x);
   }
 
+  bool is_late(const clock& seen) const {
+    return std::ranges::any_of(
+      late, [&](const pending& x) { return is_before(x.when, seen); });
+  }
+
   void host_waits_for(const clock& seen) {
     times.host_waits_for(seen);
     auto all = in_flight;
@@ -127,6 +143,8 @@ void give_back(void* context) {
   std::lock_guard guard{on.mutex};
   on.used -= x->bytes;
   // What other streams were said to use is waited for before it is used again.
+  for (auto other : x->others)
+    join(x->awaited, on.times.of(other));
   if (!x->others.empty())
     x->history.clear();
   x->others.clear();
@@ -170,19 +188,103 @@ void set_current_device(c10::Device where) {
     current_index = where.index();
 }
 
-c10::Stream stream_of_pool(c10::Device where) {
-  static std::atomic<c10::StreamId> next{0};
+c10::Stream stream_of_pool(c10::Device where, bool high_priority) {
+  static std::array<std::atomic<c10::StreamId>, 2> next{};
   if (!where.has_index())
     where = current_device();
-  return c10::Stream{c10::Stream::UNSAFE, where, 1 + next++ % streams_of_pool};
+  auto& its = next[high_priority ? 1 : 0];
+  auto first = high_priority ? 1 + streams_of_pool : 1;
+  return c10::Stream{c10::Stream::UNSAFE, where,
+                     first + its++ % streams_of_pool};
+}
+
+void* handle_of(c10::Stream where) {
+  // The default stream has a handle that is not null.
+  return reinterpret_cast<void*>(static_cast<uintptr_t>(number_of(where)) + 1);
+}
+
+c10::Stream stream_of(void* handle) {
+  auto number =
+    static_cast<stream_number>(reinterpret_cast<uintptr_t>(handle) - 1);
+  return c10::Stream{
+    c10::Stream::UNSAFE,
+    {c10::kCUDA, static_cast<c10::DeviceIndex>(number / streams_of_device)},
+    number % streams_of_device};
 }
 
 // -- order --------------------------------------------------------------------
 
+namespace {
+
+/// Lets late work that `seen` has seen make progress; returns the name of what
+/// is not over, or nothing.
+std::string let_progress(const clock& seen) {
+  std::vector<pending> all;
+  {
+    std::lock_guard guard{device().mutex};
+    std::ranges::copy_if(
+      device().late, std::back_inserter(all),
+      [&](const pending& x) { return is_before(x.when, seen); });
+  }
+  std::string open;
+  for (const auto& each : all) {
+    // Without the lock, since the work uses the device.
+    if (!each.work->is_over()) {
+      open = each.when.action;
+      continue;
+    }
+    std::lock_guard guard{device().mutex};
+    std::erase_if(device().late,
+                  [&](const pending& x) { return x.work == each.work; });
+  }
+  return open;
+}
+
+/// As CUDA does it: whoever waits for a peer that never comes waits for ever.
+void wait_for_late_work(const clock& seen) {
+  while (!let_progress(seen).empty())
+    std::this_thread::sleep_for(std::chrono::microseconds{50});
+}
+
+clock clock_of(c10::Stream where) {
+  std::lock_guard guard{device().mutex};
+  return device().times.of(number_of(where));
+}
+
+} // namespace
+
 operation::operation(c10::Stream where, std::string name) {
+  auto open = let_progress(clock_of(where));
+  TORCH_CHECK(open.empty(), "fake device: ", name, " on stream ",
+              number_of(where), " is behind ", open,
+              ", which is not over: it would wait on the device for a peer");
   auto& on = device();
   std::lock_guard guard{on.mutex};
   now_ = on.times.begin(number_of(where), std::move(name));
+}
+
+void enqueue(c10::Stream where, const std::string& name,
+             std::span<const use> uses, std::shared_ptr<late_work> work) {
+  auto& on = device();
+  std::string wrong;
+  std::lock_guard guard{on.mutex};
+  auto now = on.times.begin(number_of(where), name);
+  on.late.push_back({now, std::move(work)});
+  for (const auto& each : uses) {
+    auto* x = on.at(each.at);
+    TORCH_CHECK(x != nullptr || each.bytes == 0, "fake device: ", name,
+                " with memory that is not the device's");
+    if (each.bytes == 0)
+      continue;
+    auto first =
+      static_cast<size_t>(static_cast<const std::byte*>(each.at) - x->user);
+    TORCH_CHECK(first + each.bytes <= x->bytes, "fake device: ", name,
+                " beyond its memory");
+    auto found = x->history.add(first, first + each.bytes, each.writes, now,
+                                on.times.of(now.stream));
+    wrong = wrong.empty() ? found : wrong;
+  }
+  TORCH_CHECK(wrong.empty(), "fake device: ", wrong);
 }
 
 void operation::reads(const void* at, size_t bytes) {
@@ -246,6 +348,8 @@ void block(const event& x, c10::Stream where) {
 bool query(event& x) {
   if (!x.recorded)
     return true;
+  if (!let_progress(x.seen).empty())
+    return false;
   auto& on = device();
   std::lock_guard guard{on.mutex};
   if (x.answers_no-- > 0)
@@ -258,6 +362,7 @@ bool query(event& x) {
 void wait_for(const event& x) {
   if (is_forgotten())
     return;
+  wait_for_late_work(x.seen);
   auto& on = device();
   std::lock_guard guard{on.mutex};
   on.host_waits_for(x.seen);
@@ -269,12 +374,16 @@ void wait_for(c10::Stream where) {
 }
 
 void finish(c10::Stream where) {
+  auto seen = clock_of(where);
+  wait_for_late_work(seen);
   auto& on = device();
   std::lock_guard guard{on.mutex};
-  on.host_waits_for(on.times.of(number_of(where)));
+  on.host_waits_for(seen);
 }
 
 bool query(c10::Stream where) {
+  if (!let_progress(clock_of(where)).empty())
+    return false;
   wait_for(where);
   return true;
 }
@@ -282,11 +391,8 @@ bool query(c10::Stream where) {
 void wait_for_all(c10::DeviceIndex which) {
   if (is_forgotten())
     return;
-  auto& on = device();
-  std::lock_guard guard{on.mutex};
-  auto first = static_cast<stream_number>(which) * streams_of_device;
-  for (auto i = first; i < first + streams_of_device; ++i)
-    on.host_waits_for(on.times.of(i));
+  for (c10::StreamId i = 0; i < streams_of_device; ++i)
+    finish(c10::Stream{c10::Stream::UNSAFE, {c10::kCUDA, which}, i});
 }
 
 // -- memory -------------------------------------------------------------------
@@ -305,9 +411,13 @@ c10::DataPtr take_memory(size_t bytes) {
                    "CUDA out of memory. Tried to allocate ", bytes, " bytes");
   on.used += bytes;
   struct block* x = nullptr;
-  if (auto& free = on.kept[{stream, bytes}]; !free.empty()) {
-    x = free.back();
-    free.pop_back();
+  auto& free = on.kept[{stream, bytes}];
+  auto found = std::ranges::find_if(
+    free, [&](auto* each) { return !on.is_late(each->awaited); });
+  if (found != free.end()) {
+    x = *found;
+    free.erase(found);
+    x->awaited.clear();
   } else {
     // The lower half stays forbidden for ever.
     auto own = std::make_unique<struct block>();

@@ -12,6 +12,8 @@
 #include <c10/core/Stream.h>
 
 #include <cstddef>
+#include <memory>
+#include <span>
 #include <string>
 
 namespace troupe::testing::fake {
@@ -29,14 +31,19 @@ c10::Device current_device();
 
 void set_current_device(c10::Device where);
 
-/// One of 32, in turn.
-c10::Stream stream_of_pool(c10::Device where);
+/// One of 31 of this priority, in turn.
+c10::Stream stream_of_pool(c10::Device where, bool high_priority);
+
+/// A stream as other libraries know it.
+void* handle_of(c10::Stream where);
+c10::Stream stream_of(void* handle);
 
 // -- order --------------------------------------------------------------------
 
 /// An operation that has been enqueued.
 class operation {
 public:
+  /// @throws c10::Error if it is behind work that is not over.
   operation(c10::Stream where, std::string name);
 
   /// Notes what it does with memory of the device, or with pinned memory; other
@@ -49,6 +56,29 @@ private:
 
   moment now_;
 };
+
+/// Work of another library, which is over when others have done their part. No
+/// operation may be behind it before that: it would wait on the device for
+/// somebody who may never come.
+class late_work {
+public:
+  virtual ~late_work() = default;
+
+  /// Lets it make some progress. Any thread may call it.
+  virtual bool is_over() = 0;
+};
+
+/// Bytes that late work reads or writes.
+struct use {
+  const void* at = nullptr;
+  size_t bytes = 0;
+  bool writes = false;
+};
+
+/// Enqueues such work, which may be behind other such work.
+/// @throws c10::Error if nothing orders what it uses.
+void enqueue(c10::Stream where, const std::string& name,
+             std::span<const use> uses, std::shared_ptr<late_work> work);
 
 /// An event of LibTorch.
 struct event {

@@ -38,12 +38,17 @@ struct guard final : c10::impl::DeviceGuardImplInterface {
     return c10::Stream{c10::Stream::DEFAULT, where};
   }
 
-  c10::Stream getStreamFromGlobalPool(c10::Device where, bool) const override {
-    return stream_of_pool(where);
+  c10::Stream getStreamFromGlobalPool(c10::Device where,
+                                      bool high_priority) const override {
+    return stream_of_pool(where, high_priority);
   }
 
-  c10::Stream getNewStream(c10::Device where, int) const override {
-    return stream_of_pool(where);
+  c10::Stream getNewStream(c10::Device where, int priority) const override {
+    return stream_of_pool(where, priority < 0);
+  }
+
+  void* getStreamNativeHandle(c10::Stream where) const override {
+    return handle_of(where);
   }
 
   c10::Stream exchangeStream(c10::Stream next) const override {
