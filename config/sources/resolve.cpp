@@ -244,7 +244,7 @@ std::vector<given> from_environment(const environment& variables) {
   for (const auto& [variable, text] : variables) {
     if (!variable.starts_with("TROUPE_") || variable == next_life_variable ||
         variable == restart_variable || variable == run_lock_variable ||
-        variable == cuda_library_variable)
+        variable == cuda_library_variable || variable == nccl_library_variable)
       continue;
     auto what = find_variable(variable);
     if (what ? is_surely_of_a_service(variables, variable)

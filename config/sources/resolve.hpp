@@ -41,6 +41,9 @@ struct origin {
 /// process.
 inline constexpr const char* cuda_library_variable = "TROUPE_CUDA_LIBRARY";
 
+/// The same for NCCL, where that is not the copy that LibTorch has loaded.
+inline constexpr const char* nccl_library_variable = "TROUPE_NCCL_LIBRARY";
+
 /// A value as it was given, not parsed yet.
 struct given {
   const key* what;

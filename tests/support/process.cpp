@@ -30,8 +30,10 @@ using namespace std::chrono_literals;
 std::vector<std::string> environment_of(const child_options& how) {
   std::vector<std::string> result;
   for (auto entry = environ; *entry != nullptr; ++entry)
-    if (std::string_view text{*entry}; !text.starts_with("TROUPE_") ||
-                                       text.starts_with("TROUPE_CUDA_LIBRARY="))
+    if (std::string_view text{*entry};
+        !text.starts_with("TROUPE_") ||
+        text.starts_with("TROUPE_CUDA_LIBRARY=") ||
+        text.starts_with("TROUPE_NCCL_LIBRARY="))
       result.emplace_back(*entry);
   for (const auto& [name, value] : how.environment)
     result.push_back(name + "=" + value);

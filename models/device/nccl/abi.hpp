@@ -57,8 +57,8 @@ struct unique_id {
 /// ncclConfig_t as of NCCL 2.14. Later releases still read it: they take `size`
 /// bytes and the fields that `version` knows. The last field belongs to a later
 /// release; it is set to "not given" and stands in place of padding.
-struct config {
-  size_t size = sizeof(config);
+struct comm_config {
+  size_t size = sizeof(comm_config);
   unsigned magic = 0xcafebeef;
   unsigned version = 21400;
   int blocking = 0;
@@ -71,7 +71,8 @@ struct functions {
   const char* (*error_text)(result) = nullptr;
   const char* (*last_error)(comm) = nullptr;
   result (*get_unique_id)(unique_id*) = nullptr;
-  result (*comm_init)(comm*, int size, unique_id, int rank, config*) = nullptr;
+  result (*comm_init)(comm*, int size, unique_id, int rank,
+                      comm_config*) = nullptr;
   result (*comm_async_error)(comm, result*) = nullptr;
   result (*comm_abort)(comm) = nullptr;
   result (*send)(const void*, size_t, data_type, int peer, comm,

@@ -92,7 +92,7 @@ abi::result ncclGetUniqueId(abi::unique_id* id) {
 }
 
 abi::result ncclCommInitRankConfig(abi::comm* comm, int size, abi::unique_id id,
-                                   int number, abi::config* config) {
+                                   int number, abi::comm_config* config) {
   lock guard{guard_of_all()};
   *comm = nullptr;
   if (config->magic != 0xcafebeef || config->blocking != 0)

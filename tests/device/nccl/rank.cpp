@@ -244,8 +244,8 @@ bool rank::misses_one() const {
   return false;
 }
 
-abi::result rank::issue(const part& what, c10::Stream where) {
-  arriving_ = std::make_shared<transfer>(this, what);
+abi::result rank::issue(const part& asked, c10::Stream where) {
+  arriving_ = std::make_shared<transfer>(this, asked);
   target_ = where;
   state_ = abi::result::in_progress;
   if (!is_wrong("never-issued", number_) && chance())

@@ -61,7 +61,7 @@ class rank;
 
 class transfer final : public fake::late_work {
 public:
-  transfer(rank* owner, const part& what) : its(what), owner_(owner) {
+  transfer(rank* owner, const part& asked) : its(asked), owner_(owner) {
     // nop
   }
 
@@ -100,7 +100,7 @@ public:
   abi::result state() const { return state_; }
 
   /// Takes a transfer; at first it is on its way to the stream.
-  abi::result issue(const part& what, c10::Stream where);
+  abi::result issue(const part& asked, c10::Stream where);
 
   /// Lets the oldest work make progress.
   void move_on();

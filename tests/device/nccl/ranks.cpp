@@ -96,8 +96,8 @@ tested_rank::tested_rank(const abi::unique_id& id, int number, int size,
   : number_(number), stream_(new_stream(device, true)),
     other_(new_stream(device, false)) {
   c10::DeviceGuard guard{stream_.device()};
-  abi::config how;
-  name<abi::result(abi::comm*, int, abi::unique_id, int, abi::config*)>(
+  abi::comm_config how;
+  name<abi::result(abi::comm*, int, abi::unique_id, int, abi::comm_config*)>(
     "ncclCommInitRankConfig")(&comm_, size, id, number, &how);
 }
 

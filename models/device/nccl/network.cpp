@@ -1,0 +1,407 @@
+#include "models/device/nccl/network.hpp"
+
+#include "config/text/failure.hpp"
+#include "models/device/device_tensor.hpp"
+#include "models/device/nccl/communicator.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/mul.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace troupe::models::nccl {
+
+namespace {
+
+using transport::gpu_group;
+using transport::payload_taker;
+using transport::success_told;
+using transport::summed_as;
+
+double seconds_now() {
+  std::chrono::duration<double> since =
+    std::chrono::steady_clock::now().time_since_epoch();
+  return since.count();
+}
+
+// -- tensors ------------------------------------------------------------------
+
+data_type nccl_type_of(const at::Tensor& x) {
+  switch (x.scalar_type()) {
+  case at::kDouble:
+    return data_type::float64;
+  case at::kBFloat16:
+    return data_type::bfloat16;
+  case at::kHalf:
+    return data_type::float16;
+  default:
+    return data_type::float32;
+  }
+}
+
+at::ScalarType to_aten(element_type x) {
+  return x == element_type::float64 ? at::kDouble : at::kFloat;
+}
+
+/// Whether NCCL can send such numbers from this device.
+bool is_sendable(const payload& x, int device) {
+  return x.device() != nullptr && x.device()->device() == device &&
+         x.shape().type != element_type::byte;
+}
+
+/// The numbers of a payload, for work that is enqueued on the current stream.
+/// Whoever uses them holds the payload until that is over.
+at::Tensor numbers_of(const payload& x) {
+  c10::impl::VirtualGuardImpl devices{c10::kCUDA};
+  c10::Device where{c10::kCUDA,
+                    static_cast<c10::DeviceIndex>(x.device()->device())};
+  if (auto* written = x.device()->written())
+    devices.block(written, devices.getStream(where));
+  auto* at = const_cast<std::byte*>(x.device_address()); // It is only read.
+  return at::for_blob(at, {static_cast<int64_t>(x.shape().count)})
+    .options(at::TensorOptions{to_aten(x.shape().type)}.device(where))
+    .target_device(where)
+    .make_tensor();
+}
+
+payload payload_of(const payload_shape& shape, at::Tensor flat) {
+  return {shape, std::make_shared<device_tensor>(std::move(flat), nullptr)};
+}
+
+at::Tensor buffer_for(uint64_t count, at::ScalarType type, int device) {
+  return at::empty({static_cast<int64_t>(count)},
+                   at::TensorOptions{type}.device(
+                     c10::kCUDA, static_cast<c10::DeviceIndex>(device)));
+}
+
+at::ScalarType summed_type(summed_as form, at::ScalarType own) {
+  return form == summed_as::bfloat16  ? at::kBFloat16
+         : form == summed_as::float16 ? at::kHalf
+                                      : own;
+}
+
+/// Hands a payload out that is made now, or none.
+void hand_out(const payload_taker& take, bool done,
+              const std::function<payload()>& make) {
+  payload out;
+  try {
+    if (done)
+      out = make();
+  } catch (...) {
+    take({});
+    throw;
+  }
+  take(std::move(out));
+}
+
+// -- the thread ---------------------------------------------------------------
+
+/// A rank, as the thread and its owner share it.
+struct member {
+  std::mutex mutex;
+  gpu_group::phase phase = gpu_group::phase::meeting;
+  std::string why;
+  std::mutex telling;
+  transport::phase_told told;        ///< Guarded by `telling`.
+  std::unique_ptr<communicator> its; ///< The thread's; made by it.
+};
+
+using member_ptr = std::shared_ptr<member>;
+
+/// Owns the thread. Others give it orders, which it carries out in turn.
+class launcher {
+public:
+  launcher(library_ptr lib, int device)
+    : lib_(std::move(lib)), device_(device), thread_([this] { run(); }) {
+    // nop
+  }
+
+  ~launcher() {
+    {
+      std::lock_guard guard{mutex_};
+      closing_ = true;
+    }
+    news_.notify_one();
+    thread_.join();
+  }
+
+  const library& lib() const { return *lib_; }
+  library_ptr shared_lib() const { return lib_; }
+  int device() const { return device_; }
+
+  void order(std::function<void()> work) {
+    {
+      std::lock_guard guard{mutex_};
+      orders_.push_back(std::move(work));
+    }
+    news_.notify_one();
+  }
+
+  /// By the thread only.
+  void add(const member_ptr& one) { members_.push_back(one); }
+
+private:
+  void run() {
+    c10::impl::VirtualGuardImpl{c10::kCUDA}.setDevice(
+      {c10::kCUDA, static_cast<c10::DeviceIndex>(device_)});
+    at::NoGradGuard no_grad;
+    auto next = std::numeric_limits<double>::infinity();
+    while (wait(next)) {
+      for (auto& work : std::exchange(taken_, {}))
+        work();
+      next = poll();
+    }
+    for (auto& one : members_)
+      one->its->stop("the network is closed", seconds_now());
+    poll();
+  }
+
+  /// Waits for orders, at most so many seconds; false: to end.
+  bool wait(double seconds) {
+    std::unique_lock guard{mutex_};
+    auto wanted = [this] {
+      return closing_ || !orders_.empty();
+    };
+    if (seconds == std::numeric_limits<double>::infinity())
+      news_.wait(guard, wanted);
+    else
+      news_.wait_for(guard, std::chrono::duration<double>(seconds), wanted);
+    taken_ = std::exchange(orders_, {});
+    return !closing_ || !taken_.empty();
+  }
+
+  double poll() {
+    auto next = std::numeric_limits<double>::infinity();
+    for (const auto& one : members_) {
+      next = std::min(next, one->its->poll(seconds_now()));
+      tell(*one);
+      one->its->tell_failures();
+    }
+    std::erase_if(members_, [](const member_ptr& one) {
+      return one->its->state() == communicator::phase::gone;
+    });
+    return members_.empty() ? std::numeric_limits<double>::infinity() : next;
+  }
+
+  static void tell(member& one) {
+    auto found = one.its->state();
+    auto now = found == communicator::phase::meeting ? gpu_group::phase::meeting
+               : found == communicator::phase::open  ? gpu_group::phase::open
+                                                     : gpu_group::phase::over;
+    auto why = one.its->why();
+    {
+      std::lock_guard guard{one.mutex};
+      if (std::exchange(one.phase, now) == now)
+        return;
+      one.why = why;
+    }
+    std::lock_guard guard{one.telling};
+    if (one.told)
+      one.told(now, why);
+  }
+
+  library_ptr lib_;
+  int device_;
+  std::mutex mutex_;
+  std::condition_variable news_;
+  std::deque<std::function<void()>> orders_;
+  bool closing_ = false;
+  std::deque<std::function<void()>> taken_; ///< Of the thread, as the next.
+  std::vector<member_ptr> members_;
+  std::thread thread_; ///< The last member: it uses the others.
+};
+
+using launcher_ptr = std::shared_ptr<launcher>;
+
+// -- a group ------------------------------------------------------------------
+
+std::string text_of(const payload_shape& shape) {
+  return std::to_string(shape.bytes()) + " B";
+}
+
+class nccl_group final : public gpu_group {
+public:
+  nccl_group(launcher_ptr by, member_ptr its, int size)
+    : by_(std::move(by)), its_(std::move(its)), size_(size) {
+    // nop
+  }
+
+  ~nccl_group() override {
+    {
+      std::lock_guard guard{its_->telling};
+      its_->told = nullptr;
+    }
+    end("it is no longer used");
+  }
+
+  phase state() const override {
+    std::lock_guard guard{its_->mutex};
+    return its_->phase;
+  }
+
+  std::string why_over() const override {
+    std::lock_guard guard{its_->mutex};
+    return its_->why;
+  }
+
+  void send(int to, payload numbers, success_told done) override {
+    auto shape = numbers.shape();
+    ask({"send of " + text_of(shape) + " to rank " + std::to_string(to),
+         [by = by_.get(), to, numbers](comm with, stream on) {
+           if (!is_sendable(numbers, by->device()))
+             return result::invalid_argument;
+           auto x = numbers_of(numbers);
+           return by->lib().call().send(x.const_data_ptr(),
+                                        numbers.shape().count, nccl_type_of(x),
+                                        to, with, on);
+         },
+         [done](bool well) {
+           if (done)
+             done(well);
+         }});
+  }
+
+  void receive(int from, payload_shape shape, payload_taker take) override {
+    auto out = std::make_shared<at::Tensor>();
+    ask({"receive of " + text_of(shape) + " from rank " + std::to_string(from),
+         [by = by_.get(), from, shape, out](comm with, stream on) {
+           *out = buffer_for(shape.count, to_aten(shape.type), by->device());
+           return by->lib().call().receive(out->mutable_data_ptr(), shape.count,
+                                           nccl_type_of(*out), from, with, on);
+         },
+         [shape, take, out](bool done) {
+           hand_out(take, done, [&] { return payload_of(shape, *out); });
+         }});
+  }
+
+  void sum(payload numbers, double share, summed_as form,
+           payload_taker take) override {
+    struct tensors {
+      at::Tensor in, out;
+    };
+    auto its = std::make_shared<tensors>();
+    auto shape = numbers.shape();
+    shape.count /= static_cast<uint64_t>(size_);
+    ask({"sum of " + text_of(numbers.shape()),
+         [by = by_.get(), its, numbers, share, form, shape](comm with,
+                                                            stream on) {
+           if (!is_sendable(numbers, by->device()))
+             return result::invalid_argument;
+           auto x = numbers_of(numbers);
+           auto type = summed_type(form, x.scalar_type());
+           its->in = share == 1 ? x : x.mul(share);
+           its->in = its->in.to(type);
+           its->out = buffer_for(shape.count, type, by->device());
+           return by->lib().call().reduce_scatter(
+             its->in.const_data_ptr(), its->out.mutable_data_ptr(), shape.count,
+             nccl_type_of(its->out), reduction::sum, with, on);
+         },
+         [its, take, shape](bool done) {
+           hand_out(take, done, [&] {
+             return payload_of(shape, its->out.to(to_aten(shape.type)));
+           });
+         }});
+  }
+
+  void gather(payload range, payload_taker take) override {
+    auto out = std::make_shared<at::Tensor>();
+    auto shape = range.shape();
+    shape.count *= static_cast<uint64_t>(size_);
+    ask({"gathering of " + text_of(shape),
+         [by = by_.get(), range, out, shape](comm with, stream on) {
+           if (!is_sendable(range, by->device()))
+             return result::invalid_argument;
+           auto x = numbers_of(range);
+           *out = buffer_for(shape.count, x.scalar_type(), by->device());
+           return by->lib().call().all_gather(
+             x.const_data_ptr(), out->mutable_data_ptr(), range.shape().count,
+             nccl_type_of(x), with, on);
+         },
+         [shape, take, out](bool done) {
+           hand_out(take, done, [&] { return payload_of(shape, *out); });
+         }});
+  }
+
+  void end(const std::string& why) override {
+    by_->order([its = its_, why] { its->its->stop(why, seconds_now()); });
+  }
+
+private:
+  void ask(transfer job) {
+    by_->order([its = its_, job = std::move(job)]() mutable {
+      its->its->ask(std::move(job));
+      std::unique_lock guard{its->mutex};
+      if (its->phase != phase::over)
+        return;
+      guard.unlock();
+      its->its->tell_failures();
+    });
+  }
+
+  launcher_ptr by_;
+  member_ptr its_;
+  int size_;
+};
+
+class nccl_network final : public transport::gpu_network {
+public:
+  nccl_network(library_ptr lib, int device)
+    : by_(std::make_shared<launcher>(std::move(lib), device)) {
+    // nop
+  }
+
+  int device() const override { return by_->device(); }
+
+  transport::group_id make_id() override {
+    unique_id id;
+    if (auto code = by_->lib().call().get_unique_id(&id);
+        code != result::success)
+      throw run_error("NCCL gives no id: " + by_->lib().explain(code));
+    transport::group_id out;
+    static_assert(sizeof out == sizeof id);
+    std::memcpy(out.data(), id.bytes, sizeof id);
+    return out;
+  }
+
+  transport::gpu_group_ptr open(const transport::group_id& id, int rank,
+                                int size,
+                                const transport::group_patience& patience,
+                                transport::phase_told told) override {
+    auto its = std::make_shared<member>();
+    its->told = std::move(told);
+    place where{{},
+                rank,
+                size,
+                {c10::kCUDA, static_cast<c10::DeviceIndex>(by_->device())}};
+    std::memcpy(where.id.bytes, id.data(), sizeof where.id);
+    auto* by = by_.get();
+    by->order([by, its, where, patience] {
+      its->its = std::make_unique<communicator>(by->shared_lib(), where,
+                                                patience, seconds_now());
+      by->add(its);
+    });
+    return std::make_shared<nccl_group>(by_, its, size);
+  }
+
+private:
+  launcher_ptr by_;
+};
+
+} // namespace
+
+transport::gpu_network_ptr make_network(library_ptr lib, int device) {
+  return std::make_shared<nccl_network>(std::move(lib), device);
+}
+
+} // namespace troupe::models::nccl
