@@ -319,6 +319,8 @@ void path::close(const std::string& why) {
       why_ = why;
     line_.shutdown();
   }
+  if (carrier_) // Not yet, while it is being made.
+    carrier_->end();
   wake();
 }
 

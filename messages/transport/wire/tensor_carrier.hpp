@@ -67,6 +67,12 @@ public:
   /// arrives another way, and each piece. False for a frame to hand out now.
   virtual bool intercept(frame&) { return false; }
 
+  /// The path is closed: what waits for a transfer ends soon. Any thread; may
+  /// be called more than once.
+  virtual void end() {
+    // nop
+  }
+
   /// Sends gradients while they are computed; null if that is not possible.
   virtual gradient_stream* early_gradients() { return nullptr; }
 
