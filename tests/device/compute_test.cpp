@@ -2,30 +2,28 @@
 // access that an event does not order.
 
 #include "config/text/failure.hpp"
-#include "models/device/accelerator.hpp"
 #include "models/engine/compute.hpp"
 #include "models/scalar.hpp"
+#include "tests/device/fake_device.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/StreamGuard.h>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include <cstdlib>
+#include <cmath>
 
 using namespace troupe;
 using namespace troupe::models;
+using namespace troupe::test;
 
 namespace {
-
-void open_fake() {
-  setenv("TROUPE_CUDA_LIBRARY", FAKE_CUDA, 1);
-  open_cuda();
-}
 
 config::training_settings settings_of(const std::string& network,
                                       const std::string& device) {
@@ -156,4 +154,19 @@ TEST_CASE("a batch on a device can be cancelled") {
                {.cancel = &cancel})
           .cancelled);
   both.check_equal();
+}
+
+TEST_CASE("a gradient stays on a device, and the weights that are there too") {
+  engines both{settings_of("resnet18", "cpu"), 3, 32};
+  both.host.run(both.weights, both.inputs, both.targets, both.expected);
+  c10::StreamGuard guard{*both.device.stream()};
+  auto weights = both.weights.to(both.device.device());
+  auto gradient = at::empty_like(weights);
+  auto run = [&] {
+    return both.device.run(weights, both.inputs, both.targets, gradient);
+  };
+  CHECK(run().finite == true);
+  CHECK(at::equal(gradient.cpu(), both.expected));
+  weights[3] = std::nan("");
+  CHECK(run().finite == false);
 }

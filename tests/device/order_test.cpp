@@ -1,5 +1,5 @@
-// The fake device's own rules, and that the engine needs each thing that it
-// waits for.
+// The fake device's own rules, and that engine and server need each thing that
+// they wait for.
 
 #include "tests/device/fake/order.hpp"
 #include "tests/support/process.hpp"
@@ -7,7 +7,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include <cstdlib>
+#include <sstream>
 #include <string>
 
 using namespace troupe::testing;
@@ -63,33 +63,44 @@ TEST_CASE("what the host has waited for is over for all") {
 
 namespace {
 
-struct batch {
+struct finished {
   int status;
   std::string out;
 };
 
 /// Ends by a signal when the host uses memory that is in use.
-batch compute_without(int dependency) {
+finished run_without(const char* program, int dependency) {
   temporary_folder home;
   child_options how;
   how.environment = {{"TROUPE_CUDA_LIBRARY", FAKE_CUDA},
                      {"FAKE_CUDA_FORGETS", std::to_string(dependency)}};
-  child process{{ONE_BATCH}, home.path() / "batch", how};
+  child process{{program}, home.path() / "run", how};
   auto status = process.wait();
   return {status, process.out() + process.err()};
+}
+
+/// The program prints between which numbers it makes something wait.
+void check_all_needed(const char* program, int at_least) {
+  auto whole = run_without(program, 0);
+  INFO(whole.out);
+  REQUIRE(whole.status == 0);
+  int first = 0;
+  int last = 0;
+  std::istringstream{whole.out} >> first >> last;
+  CHECK(last - first + 1 >= at_least);
+  for (int i = first; i <= last; ++i) {
+    auto found = run_without(program, i);
+    INFO("without dependency " << i << ": " << found.out);
+    CHECK(found.status != 0);
+  }
 }
 
 } // namespace
 
 TEST_CASE("nothing that the engine waits for can be left out") {
-  auto whole = compute_without(0);
-  INFO(whole.out);
-  REQUIRE(whole.status == 0);
-  auto all = std::atoi(whole.out.c_str());
-  CHECK(all >= 10);
-  for (int i = 1; i <= all; ++i) {
-    auto found = compute_without(i);
-    INFO("without dependency " << i << ": " << found.out);
-    CHECK(found.status != 0);
-  }
+  check_all_needed(ONE_BATCH, 10);
+}
+
+TEST_CASE("nothing that a server's versions wait for can be left out") {
+  check_all_needed(FEW_STEPS, 10);
 }

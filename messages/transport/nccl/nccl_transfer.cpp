@@ -148,7 +148,7 @@ void nccl_transfer::come(transfer_kind how, int peer,
 
 void nccl_transfer::ask(load request) {
   auto bytes =
-    request.tensor ? request.tensor.bytes().size() : request.target.size();
+    request.tensor ? request.tensor.shape().bytes() : request.target.size();
   request.count = bytes / troupe::size_of(request.type);
   {
     std::lock_guard guard{mutex_};
