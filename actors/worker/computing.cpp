@@ -122,12 +122,21 @@ compute_actor::behavior_type compute_state::make_behavior() {
   };
 }
 
+/// Pinned memory is asked of the device, which may have failed.
+caf::expected<at::Tensor> compute_state::take_gradient() try {
+  return gradients_.take_tensor();
+} catch (const std::exception& err) {
+  return failed(errc::failed, err);
+}
+
 caf::result<gradient_report> compute_state::alone(compute_task task) {
-  auto gradient = gradients_.take_tensor();
-  auto found = compute(task, gradient);
+  auto gradient = take_gradient();
+  if (!gradient)
+    return std::move(gradient.error());
+  auto found = compute(task, *gradient);
   task = {};
   if (found)
-    found->gradient = to_payload(std::move(gradient));
+    found->gradient = to_payload(std::move(*gradient));
   return answer_inline(*self_, std::move(found));
 }
 
@@ -189,8 +198,11 @@ compute_task task_for(const compute_task& whole, const replica_part& part) {
 caf::result<gradient_report> compute_state::share(compute_task task) {
   auto parts = models::cut_batch(task.batch->samples,
                                  static_cast<uint32_t>(others_.size() + 1));
+  auto gradient = take_gradient();
+  if (!gradient)
+    return std::move(gradient.error());
   auto asks = self_->make_response_promise<gradient_report>();
-  shared_ = shared_batch{asks, run_clock{self_}, gradients_.take_tensor()};
+  shared_ = shared_batch{asks, run_clock{self_}, std::move(*gradient)};
   shared_->found.resize(parts.size(), gradient_report{});
   shared_->open = parts.size();
   for (size_t k = 1; k < parts.size(); ++k)
