@@ -52,6 +52,8 @@ std::string library_name() {
 /// beside its libraries' folder; empty if there is none.
 std::string release_of(const std::filesystem::path& library) {
   constexpr std::string_view begin = "__version__ = '";
+  if (!library.has_parent_path()) // The loader looks for it.
+    return {};
   std::ifstream in{library.parent_path() / ".." / "version.py"};
   for (std::string line; std::getline(in, line);)
     if (line.starts_with(begin))
