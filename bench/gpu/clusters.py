@@ -67,11 +67,15 @@ class Cluster:
         self._variables = {}
         if transport == "nccl":
             self._way.append("--insecure-network")
-            self._variables["NCCL_MULTI_RANK_GPU_ENABLE"] = "1"
+            self._variables = bench.machine.for_nccl()
         self.server = self._node("ps", *settings, "--train-dir", self.folder)
 
-    def worker(self):
-        return self._node("worker", "--device", self._bench.device)
+    def worker(self, device=""):
+        return self._node("worker", "--device", device or self._bench.device)
+
+    def stop(self):
+        self.server.signal(signal.SIGTERM)
+        self._bench.require_end(self.server, status=os.EX_TEMPFAIL)
 
     def _node(self, role, *more):
         command = [self._bench.program, "--role", role, "--port", self.port, *self._way, *more]
@@ -100,8 +104,9 @@ def train(bench, workers, transport):
     run = cluster.require_all_samples(epochs)
     for one in all_of_them:
         bench.require_end(one)
-    if run.summary["transport"] != [transport] * workers:
-        raise Failed(f"tensors went over {run.summary['transport']}, not {transport}")
+    ways = set(run.summary["transport"].values())
+    if ways != {transport}:
+        raise Failed(f"tensors went over {', '.join(sorted(ways))}, not {transport}")
     return run.rate()
 
 
@@ -162,6 +167,19 @@ def join_and_leave(bench, times):
         guest.signal(signal.SIGTERM)
         bench.require_end(guest)
     took = time.monotonic() - begin
-    cluster.server.signal(signal.SIGTERM)
-    bench.require_end(cluster.server, status=os.EX_TEMPFAIL)
+    cluster.stop()
     return took / times
+
+
+def refuse_one_too_many(bench, devices):
+    """As many workers as devices take one each, and the next is refused; returns its
+    line."""
+    cluster = Cluster(bench, "", "--workers", devices, "--policy", "async", "--epochs", 1000000)
+    for _ in range(devices):
+        cluster.worker("cuda")
+    cluster.await_lines("joined", devices)
+    refused = cluster.worker("cuda")
+    if refused.wait(bench.deadline) != 1 or "other processes have taken" not in refused.err:
+        raise Failed(f"one worker too many was not refused, but: {refused.why()}")
+    cluster.stop()
+    return refused.why()

@@ -1,12 +1,13 @@
 """Runs what needs a GPU, and writes a table and a JSON file of the outcome.
 
-    gpu.py --programs FOLDER [--python FILE] [--json FILE] [--limit SECONDS]
-           [--only STEP...] [--dry-run]
+    gpu.py --programs FOLDER [--python FILE] [--nccl FILE] [--json FILE]
+           [--limit SECONDS] [--only STEP...] [--dry-run]
 
 FOLDER has trainer_node and the device tests. The torch of the Python, which is this one
 unless --python names another, brings LibTorch's libraries, those of its CUDA part and
-NCCL. Each step has a time limit, and all together have --limit (450 s): what has no time
-left is said to be left out. A step that fails is a row; the others go on.
+NCCL; --nccl names another one, such as a release that lets ranks share a GPU. Each step
+has a time limit, and all together have --limit (450 s): what has no time left is said to
+be left out. A step that fails is a row; the others go on.
 
 --dry-run shows what was found and what would run, opens the libraries up to the first
 call that needs a device, and ends with status 0. --rehearse LIBRARY is for the tests: a
@@ -46,6 +47,8 @@ class Bench:
         self.device = "cuda:0"
         self.python_device = "cpu" if rehearsed else "cuda:0"
         self.device_rate = None  # GB/s of a copy on the device, once it is measured.
+        self.patience = 3 if rehearsed else 1  # On a machine with other work.
+        self.devices = 1
         self.deadline = 0.0
         self._environment = dict(os.environ) if rehearsed else found.environment()
         self._environment |= {
@@ -54,7 +57,12 @@ class Bench:
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         if rehearsed:
-            self._environment |= {"TROUPE_CUDA_LIBRARY": rehearsed, "OMP_NUM_THREADS": "1"}
+            self._environment |= {
+                "TROUPE_CUDA_LIBRARY": rehearsed,
+                "CUDA_VISIBLE_DEVICES": f"rehearsal-{os.getpid()}",  # Nobody else's.
+                "FAKE_CUDA_DEVICES": os.environ.get("FAKE_CUDA_DEVICES", "1"),
+                "OMP_NUM_THREADS": "1",
+            }
         self._folders = 0
         self._children = None
 
@@ -78,8 +86,8 @@ class Bench:
     def start(self, name, command, **variables):
         return self._children.start(name, command, **variables)
 
-    def run(self, name, command, allowed=(0,)):
-        child = self.start(name, command)
+    def run(self, name, command, allowed=(0,), **variables):
+        child = self.start(name, command, **variables)
         if child.wait(self.deadline) not in allowed:
             raise Failed(child.why())
         return child
@@ -173,7 +181,7 @@ class Report:
 def run_step(step, bench, report, end):
     """Returns whether it had no failure."""
     begin = time.monotonic()
-    bench.begin(min(end, begin + step.limit))
+    bench.begin(min(end, begin + step.limit * bench.patience))
     before = len(report.rows)
 
     def seconds():
@@ -212,7 +220,7 @@ def run_all(chosen, bench, report, limit):
 
 def show_machine(found, programs):
     print(f"programs   {programs}")
-    print(f"python     {found.python}")
+    print(f"python     {found.python}, {found.python_release or 'cannot be run'}")
     print(f"torch      {found.torch or 'none'}, for CUDA {found.cuda or 'none'}")
     print(f"CUDA part  {found.cuda_library or 'none'}")
     sharing = "lets ranks share a GPU" if found.shares_gpu else "one rank a GPU"
@@ -255,19 +263,28 @@ def commit_of(programs):
 
 
 def read_arguments():
-    parser = argparse.ArgumentParser(prog="./dev gpu", allow_abbrev=False)
+    parser = argparse.ArgumentParser(
+        prog="./dev gpu",
+        allow_abbrev=False,
+        description="Runs what needs a GPU. --from FOLDER, if given, comes first and names "
+        "what --pack FOLDER has made; docs/devices.md says more.",
+    )
     parser.add_argument("--programs", type=Path, required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--python", default=sys.executable, metavar="FILE")
-    parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--limit", type=float, default=450, metavar="SECONDS")
-    parser.add_argument("--only", nargs="+", default=[], metavar="STEP")
-    parser.add_argument("--dry-run", action="store_true")
+    add = parser.add_argument
+    add("--python", default=sys.executable, metavar="FILE", help="whose torch is used")
+    add("--nccl", default="", metavar="FILE", help="another NCCL than torch's")
+    add("--json", type=Path, metavar="FILE", help="where the figures go")
+    add("--limit", type=float, default=450, metavar="SECONDS", help="of all steps (450)")
+    add("--only", nargs="+", default=[], metavar="STEP", help="these steps alone")
+    add("--dry-run", action="store_true", help="show what is found and would run")
     parser.add_argument("--rehearse", default="", help=argparse.SUPPRESS)
     given = parser.parse_args()
     known = [x.name for x in steps.STEPS]
     for name in given.only:
         if name not in known:
             parser.error(f"no such step: {name}; there are: {', '.join(known)}")
+    if given.nccl and not Path(given.nccl).is_file():
+        parser.error(f"--nccl {given.nccl}: there is no such file")
     if shutil.which(given.python) is None:
         parser.error(f"--python {given.python}: there is no such program")
     return given
@@ -279,7 +296,7 @@ def main():
     # Ends the block that removes what was started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     chosen = [x for x in steps.STEPS if not given.only or x.name in given.only]
-    found = machine.look_at(given.python)
+    found = machine.look_at(given.python, given.nccl)
     show_machine(found, programs)
     with tempfile.TemporaryDirectory(prefix="troupe-gpu-") as scratch:
         bench = Bench(found, programs, scratch, given.rehearse)

@@ -3,7 +3,6 @@ LibTorch's CUDA part, NCCL, a driver. Everything is looked at; nothing is downlo
 
 import mmap
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -20,9 +19,11 @@ LOADER = "/lib64/ld-linux-x86-64.so.2"
 @dataclass
 class Machine:
     python: str = ""
+    python_release: str = ""
     torch: str = ""  # Releases, such as 2.11.0+cu130; empty: not there.
     cuda: str = ""
     nccl: str = ""
+    own_nccl: str = ""  # A file that stands for torch's NCCL.
     cuda_library: str = ""  # LibTorch's CUDA part.
     folders: list = field(default_factory=list)  # Of libraries.
     shares_gpu: bool = False  # Whether NCCL lets ranks share one.
@@ -38,9 +39,15 @@ class Machine:
             "cuda": self.cuda,
             "nccl": self.nccl,
             "nccl_shares_a_gpu": self.shares_gpu,
-            "python": platform.python_version(),
+            "python": self.python_release,
             "cores": len(os.sched_getaffinity(0)),
         }
+
+    def for_nccl(self):
+        """What a program that uses NCCL has in its environment beyond that. A library
+        that is loaded before all others is NCCL for LibTorch's CUDA part, too."""
+        out = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"} if self.shares_gpu else {}
+        return out | ({"LD_PRELOAD": self.own_nccl} if self.own_nccl else {})
 
     def environment(self):
         """For the programs: they find the libraries of torch and NVIDIA."""
@@ -117,16 +124,16 @@ def look_at_libraries(machine):
             machine.absent.append(f"{name}: {path} has the name and no code")
         elif name.startswith("libnccl.so"):
             look_into_nccl(path, machine)
-    if not machine.nccl:
-        machine.absent.append("NCCL: no step goes over it")
 
 
-def look_at(python):
+def look_at(python, nccl=""):
     """
     Args:
         python: The Python whose torch is used.
+        nccl: A library that stands for torch's NCCL, if any.
     """
-    machine = Machine(python=python)
+    ask = "import platform; print(platform.python_version())"
+    machine = Machine(python=python, python_release=answer_of([python, "-c", ask]))
     torch = folder_of_torch(python)
     if torch is None:
         machine.absent.append(f"torch: {python} has none; name another one with --python FILE")
@@ -136,6 +143,11 @@ def look_at(python):
         machine.folders = [torch / "lib", *sorted(torch.parent.glob("nvidia/*/lib"))]
         machine.cuda_library = str(torch / "lib" / "libtorch_cuda.so")
         look_at_libraries(machine)
+    if nccl:
+        machine.own_nccl = str(Path(nccl).resolve())
+        look_into_nccl(machine.own_nccl, machine)
+    if not machine.nccl:
+        machine.absent.append("NCCL: no step goes over it")
     asked = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     smi = answer_of(asked) if shutil.which("nvidia-smi") else ""
     if smi:

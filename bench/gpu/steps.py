@@ -75,6 +75,7 @@ def open_device(bench):
     found = [x for x in said.splitlines() if x.startswith("cuda:0 ")]
     if not found:
         raise Failed(last_line(said))
+    bench.devices = len([x for x in said.splitlines() if x.startswith("cuda:")])
     bench.note_device(said)
     yield Row("open/devices", line=" ".join(found[0].split()))
 
@@ -107,6 +108,11 @@ def train_lenet(bench):
     yield beside("train/lenet/loss", losses[bench.device], "", "the CPU's", losses["cpu"], True)
 
 
+def take_devices(bench):
+    """A GPU for each worker, and a line for one worker too many."""
+    yield Row("open/one_too_many", line=clusters.refuse_one_too_many(bench, bench.devices))
+
+
 # -- rates ---------------------------------------------------------------------------
 
 
@@ -128,18 +134,17 @@ def measure_copies(bench):
 
 
 def contest(bench, contenders, rounds):
-    """Runs all in turn; returns the median of each and why the others failed."""
+    """Runs all in turn; returns the median of each, and why one has failed, after which
+    it is not run again."""
     found, failures = {name: [] for name in contenders}, {}
     for _ in range(rounds):
         for name, rate in contenders.items():
-            if name in failures:
+            if name in failures or bench.is_over():
                 continue
             try:
                 found[name].append(rate())
             except Failed as why:
-                failures[name] = str(why)
-                if bench.is_over():
-                    break
+                failures[name] = f"after {len(found[name])} of {rounds} rounds: {why}"
     return {name: statistics.median(x) for name, x in found.items() if x}, failures
 
 
@@ -151,13 +156,14 @@ def compare_rates(topic, targets, rates, failures):
     """
     plain = rates.get("plain")
     for name in ("plain", *targets):
-        if name in failures:
-            yield Row(f"{topic}/{name}", status="failed", line=failures[name])
-        if name in rates and name == "plain":
-            yield Row(f"{topic}/plain", plain, "samples/s")
-        elif name in rates:
+        row = Row(f"{topic}/{name}", rates.get(name), "samples/s")
+        if name != "plain":
             reference = f"plain loop (target {targets[name]})"
-            yield beside(f"{topic}/{name}", rates[name], "samples/s", reference, plain)
+            row = beside(row.name, row.value, row.unit, reference, plain)
+        row.line = failures.get(name, "" if name in rates else "no time was left for it")
+        if name not in rates:
+            row.status = "failed"
+        yield row
 
 
 def large_run(bench, edge, *more):
@@ -252,7 +258,8 @@ def join_nccl(bench):
     """Ranks of one process: sends, sums, broadcasts, a rank that stops."""
     if not bench.machine.nccl:
         raise Failed("there is no NCCL")
-    test = bench.run("nccl_gpu_test", [bench.folder / "nccl_gpu_test"], allowed=(0, 4))
+    command, variables = [bench.folder / "nccl_gpu_test"], bench.machine.for_nccl()
+    test = bench.run("nccl_gpu_test", command, allowed=(0, 4), **variables)
     if test.status == 4:
         raise Failed(next((x.strip() for x in test.out.splitlines() if "NCCL" in x), "skipped"))
     yield Row("nccl/ranks_of_a_process", line=last_line(test.out))
@@ -301,6 +308,7 @@ STEPS = (
     Step("open", open_device, 40, "trainer_node"),
     Step("gradients", compute_gradients, 60, "device_test"),
     Step("train", train_lenet, 40, "trainer_node"),
+    Step("take", take_devices, 30, "trainer_node"),
     Step("copies", measure_copies, 40, "Python"),
     Step("resnet50", train_resnet50, 180, "trainer_node, Python"),
     Step("resnet18", train_resnet18, 90, "trainer_node, Python"),

@@ -36,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "peers"))
 ARGUMENTS, sys.argv = sys.argv[1:], sys.argv[:1]
 import peers  # noqa: E402
 
-READY = 8  # Batches.
+READY = 4  # Batches.
 CLASSES = 256  # Of ResNet-50; as in steps.py.
 
 

@@ -41,11 +41,15 @@ bool is_fake() {
   return dlsym(RTLD_DEFAULT, "fake_cuda_dependencies") != nullptr;
 }
 
-/// Of a GPU's numbers, relative to the CPU's: rounding, which batch
-/// normalisation makes larger.
+/// Of a GPU's gradients, relative to the CPU's. Rounding puts a value beside
+/// zero on the other side of a ReLU now and then: with the six samples here one
+/// such makes 0.002 in ResNet-18.
 double tolerance_of(const at::Tensor& x) {
-  return x.scalar_type() == at::kDouble ? 1e-10 : 1e-3;
+  return x.scalar_type() == at::kDouble ? 1e-10 : 1e-2;
 }
+
+/// Of a GPU's losses, likewise: there are no jumps in it.
+constexpr double loss_tolerance = 1e-4;
 
 void check_close(double expected, double found, double tolerance) {
   if (is_fake())
@@ -100,7 +104,7 @@ struct engines {
   void check_equal(const batch_context& about = {}) {
     auto a = host.run(weights, inputs, targets, expected, about);
     auto b = device.run(weights, inputs, targets, found, about);
-    check_close(a.loss, b.loss, tolerance_of(expected));
+    check_close(a.loss, b.loss, loss_tolerance);
     CHECK(a.samples == b.samples);
     check_gradient(expected, found, name);
   }
@@ -188,7 +192,7 @@ TEST_CASE("a device scores weights as the CPU does") {
   };
   auto a = score(both.host);
   auto b = score(both.device);
-  check_close(a.loss, b.loss, tolerance_of(both.expected));
+  check_close(a.loss, b.loss, loss_tolerance);
   check_close(a.accuracy, b.accuracy, 0);
   check_close(a.accuracy_top5.value(), b.accuracy_top5.value(), 0);
   CHECK(b.samples == 12);
