@@ -98,12 +98,6 @@ class Children:
         self._all.append(child)
         return child
 
-    def run(self, name, command, **variables):
-        """Runs it to its end with status 0, and returns it."""
-        child = self.start(name, command, **variables)
-        self.require_end(child)
-        return child
-
     def require_end(self, child, status=0):
         if child.wait(self.deadline) != status:
             raise Failed(child.why())
