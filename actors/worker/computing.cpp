@@ -108,8 +108,7 @@ compute_state::compute_state(pointer self, const computing_parts& parts,
   : self_(self), threads_(parts.threads),
     rule_(parts.settings.training.buffers),
     engine_(make_engine(parts, parts.data.train->classes())),
-    gradients_(pool_of_gradients(engine_, parts)),
-    others_(std::move(others)) {
+    gradients_(pool_of_gradients(engine_, parts)), others_(std::move(others)) {
   // nop
 }
 
@@ -136,6 +135,13 @@ compute_actor::behavior_type compute_state::make_behavior() {
   };
 }
 
+/// Pinned memory is asked of the device, which may have failed.
+caf::expected<at::Tensor> compute_state::take_gradient() try {
+  return gradients_.take_tensor();
+} catch (const std::exception& err) {
+  return failed(errc::failed, err);
+}
+
 caf::result<gradient_report> compute_state::alone(compute_task task) {
   auto found = compute_alone(task);
   task = {};
@@ -147,7 +153,10 @@ caf::result<gradient_report> compute_state::alone(compute_task task) {
 caf::expected<gradient_report>
 compute_state::compute_alone(const compute_task& task) {
   c10::OptionalStreamGuard guard{engine_.stream()};
-  return compute(task, gradients_.take_tensor());
+  auto gradient = take_gradient();
+  if (!gradient)
+    return std::move(gradient.error());
+  return compute(task, *gradient);
 }
 
 caf::expected<gradient_report>
@@ -168,9 +177,9 @@ compute_state::compute(const compute_task& task,
   if (task.early_gradients)
     about.ready = early_send_by(*task.early_gradients, to_payload(gradient));
   about.cancel = task.cancel.get();
-  auto found = engine_.run(weights_for(engine_, task.weights),
-                           task.batch->inputs, task.batch->targets, gradient,
-                           about);
+  auto found =
+    engine_.run(weights_for(engine_, task.weights), task.batch->inputs,
+                task.batch->targets, gradient, about);
   gradient_report report;
   report.cancelled = found.cancelled;
   report.gradient = to_payload(gradient);
@@ -212,8 +221,11 @@ compute_task task_for(const compute_task& whole, const replica_part& part) {
 caf::result<gradient_report> compute_state::share(compute_task task) {
   auto parts = models::cut_batch(task.batch->samples,
                                  static_cast<uint32_t>(others_.size() + 1));
+  auto gradient = take_gradient();
+  if (!gradient)
+    return std::move(gradient.error());
   auto asks = self_->make_response_promise<gradient_report>();
-  shared_ = shared_batch{asks, run_clock{self_}, gradients_.take_tensor()};
+  shared_ = shared_batch{asks, run_clock{self_}, std::move(*gradient)};
   shared_->found.resize(parts.size(), gradient_report{});
   shared_->open = parts.size();
   for (size_t k = 1; k < parts.size(); ++k)

@@ -96,6 +96,7 @@ private:
   caf::expected<gradient_report> compute_alone(const compute_task& task);
   caf::expected<gradient_report> compute(const compute_task& task,
                                          const at::Tensor& gradient);
+  caf::expected<at::Tensor> take_gradient();
   caf::result<gradient_report> alone(compute_task task);
   caf::result<gradient_report> share(compute_task task);
   void collect_part(size_t part, caf::expected<gradient_report> found);

@@ -4,7 +4,7 @@
 #include "models/engine/statistics.hpp"
 #include "models/optim/aggregate.hpp"
 #include "models/optim/clipping.hpp"
-#include "tests/device/fake_device.hpp"
+#include "tests/device/open_device.hpp"
 #include "tests/support/error_line.hpp"
 #include "tests/support/optimizer_step.hpp"
 
@@ -35,7 +35,7 @@ constexpr int64_t count = 4'003;
 struct optimizers {
   explicit optimizers(settings s)
     : layout(flat_layout::from(net, s.dtype)), lr(s.lr) {
-    open_fake();
+    open_device();
     host = make_optimizer(s, layout);
     s.device = "cuda:0";
     device = make_optimizer(s, layout);
@@ -135,7 +135,7 @@ TEST_CASE("an optimiser on a device goes on from one on the CPU, and back",
 
 TEST_CASE("an optimiser of somebody's own has no step on a device",
           "[optimizer]") {
-  open_fake();
+  open_device();
   auto s = optimizer_settings("sgd");
   s.device = "cuda:0";
   CHECK_THROWS_AS(
@@ -145,11 +145,11 @@ TEST_CASE("an optimiser of somebody's own has no step on a device",
 }
 
 TEST_CASE("gradients on a device have the CPU's norm, clipped as there") {
-  open_fake();
+  open_device();
   std::vector<at::Tensor> here{at::randn({count}), at::randn({count})};
   std::vector<at::Tensor> there;
   for (const auto& x : here)
-    there.push_back(x.to(c10::Device{c10::kCUDA, 1}));
+    there.push_back(x.to(last_device()));
   std::vector<double> shares{8, 5};
   auto expected = squares_of_mean(here, shares).value();
   auto found = squares_of_mean(there, shares).value();
@@ -157,7 +157,7 @@ TEST_CASE("gradients on a device have the CPU's norm, clipped as there") {
 }
 
 TEST_CASE("one number that is not finite is found on a device") {
-  open_fake();
+  open_device();
   auto x = at::full({count}, std::numeric_limits<float>::max())
              .to(c10::Device{c10::kCUDA, 0});
   CHECK(all_finite(x));
@@ -172,7 +172,7 @@ TEST_CASE("one number that is not finite is found on a device") {
 }
 
 TEST_CASE("running statistics are merged on a device as on the CPU") {
-  open_fake();
+  open_device();
   constexpr auto infinite = std::numeric_limits<float>::infinity();
   auto rule =
     GENERATE(config::buffers_rule::average, config::buffers_rule::first);

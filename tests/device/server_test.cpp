@@ -3,7 +3,7 @@
 #include "actors/runtime/tensor_payload.hpp"
 #include "actors/weights/server_model.hpp"
 #include "models/device/device_tensor.hpp"
-#include "tests/device/fake_device.hpp"
+#include "tests/device/open_device.hpp"
 #include "tests/support/payloads.hpp"
 
 #include <ATen/ops/arange.h>
@@ -24,7 +24,7 @@ namespace {
 const c10::Device first_gpu{c10::kCUDA, 0};
 
 config::training_settings server_settings(const std::string& optimizer) {
-  open_fake();
+  open_device();
   config::training_settings out;
   out.network = "resnet20"; // It has running statistics.
   out.optimizer = optimizer;
@@ -89,7 +89,7 @@ struct servers {
 } // namespace
 
 TEST_CASE("a payload on a device is had in the host's memory by asking") {
-  open_fake();
+  open_device();
   auto numbers = at::arange(100, at::kFloat);
   auto x = to_payload(numbers.to(first_gpu));
   REQUIRE(x.device() != nullptr);
@@ -99,8 +99,8 @@ TEST_CASE("a payload on a device is had in the host's memory by asking") {
   CHECK(part.device() == x.device());
   CHECK(at::equal(to_tensor(part), numbers.narrow(0, 10, 5)));
   CHECK(at::equal(to_tensor(part, first_gpu).cpu(), numbers.narrow(0, 10, 5)));
-  CHECK(at::equal(to_tensor(part, {c10::kCUDA, 1}).cpu(),
-                  numbers.narrow(0, 10, 5)));
+  CHECK(
+    at::equal(to_tensor(part, last_device()).cpu(), numbers.narrow(0, 10, 5)));
   CHECK(part.is_same(x.part(10, 7)));
   CHECK_FALSE(part.is_same(x));
   CHECK(to_payload(numbers).device() == nullptr);

@@ -147,7 +147,26 @@ void give_back_pinned(void* context) {
 } // namespace
 
 int device_count() {
+  const auto* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible != nullptr && *visible == '\0')
+    return 0;
+  if (std::getenv("FAKE_CUDA_DRIVER") != nullptr)
+    return 0;
   return static_cast<int>(number_from("FAKE_CUDA_DEVICES", 2));
+}
+
+void require_working() {
+  static const auto last = number_from("FAKE_CUDA_FAILS_AFTER", SIZE_MAX);
+  static std::atomic<size_t> calls{0};
+  if (++calls <= last)
+    return;
+  constexpr int launch_failure = 719;
+  throw c10::AcceleratorError{
+    {__func__, __FILE__, static_cast<uint32_t>(__LINE__)},
+    launch_failure,
+    "CUDA error: unspecified launch failure\nCUDA kernel errors might be "
+    "asynchronously reported at some other API call, so the stacktrace below "
+    "might be incorrect.\n"};
 }
 
 c10::Stream current_stream(c10::Device where) {
@@ -180,6 +199,7 @@ c10::Stream stream_of_pool(c10::Device where) {
 // -- order --------------------------------------------------------------------
 
 operation::operation(c10::Stream where, std::string name) {
+  require_working();
   auto& on = device();
   std::lock_guard guard{on.mutex};
   now_ = on.times.begin(number_of(where), std::move(name));
@@ -224,6 +244,7 @@ int dependencies() {
 }
 
 void record(event& x, c10::Stream where) {
+  require_working();
   if (is_forgotten())
     return;
   auto& on = device();
@@ -235,6 +256,7 @@ void record(event& x, c10::Stream where) {
 }
 
 void block(const event& x, c10::Stream where) {
+  require_working();
   if (is_forgotten())
     return;
   auto& on = device();
@@ -244,6 +266,7 @@ void block(const event& x, c10::Stream where) {
 }
 
 bool query(event& x) {
+  require_working();
   if (!x.recorded)
     return true;
   auto& on = device();
@@ -256,6 +279,7 @@ bool query(event& x) {
 }
 
 void wait_for(const event& x) {
+  require_working();
   if (is_forgotten())
     return;
   auto& on = device();
@@ -269,6 +293,7 @@ void wait_for(c10::Stream where) {
 }
 
 void finish(c10::Stream where) {
+  require_working();
   auto& on = device();
   std::lock_guard guard{on.mutex};
   on.host_waits_for(on.times.of(number_of(where)));
@@ -280,6 +305,7 @@ bool query(c10::Stream where) {
 }
 
 void wait_for_all(c10::DeviceIndex which) {
+  require_working();
   if (is_forgotten())
     return;
   auto& on = device();
@@ -292,6 +318,7 @@ void wait_for_all(c10::DeviceIndex which) {
 // -- memory -------------------------------------------------------------------
 
 c10::DataPtr take_memory(size_t bytes) {
+  require_working();
   auto where = current_device();
   if (bytes == 0)
     return {nullptr, where};
@@ -334,6 +361,7 @@ void use_on(const c10::DataPtr& memory, c10::Stream where) {
 }
 
 c10::DataPtr take_pinned(size_t bytes) {
+  require_working();
   auto file = memfd_create("pinned", MFD_CLOEXEC);
   auto x = std::make_unique<struct block>();
   x->bytes = whole_pages(bytes);
