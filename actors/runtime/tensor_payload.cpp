@@ -1,7 +1,12 @@
 #include "actors/runtime/tensor_payload.hpp"
 
+#include "models/device/device_tensor.hpp"
+
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
 
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -16,10 +21,13 @@ at::TensorOptions options_of(const payload_shape& shape) {
 
 } // namespace
 
-payload to_payload(at::Tensor flat) {
+payload to_payload(at::Tensor flat, std::shared_ptr<payload_pool> copies) {
   payload_shape shape{flat.scalar_type() == at::kDouble ? element_type::float64
                                                         : element_type::float32,
                       static_cast<uint64_t>(flat.numel())};
+  if (!flat.is_cpu())
+    return {shape, std::make_shared<models::device_tensor>(std::move(flat),
+                                                           std::move(copies))};
   static constexpr std::byte nothing{}; // An empty payload has an address.
   const auto* data = flat.numel() == 0
                        ? &nothing
@@ -36,6 +44,27 @@ at::Tensor to_tensor(const payload& x) {
     data, {static_cast<int64_t>(x.shape().count)},
     [owner = x.owner()](void*) mutable { owner.reset(); },
     options_of(x.shape()));
+}
+
+at::Tensor to_tensor(const payload& x, c10::Device where) {
+  if (!x || where.is_cpu())
+    return to_tensor(x);
+  const auto* there = dynamic_cast<const models::device_tensor*>(x.device());
+  if (there == nullptr || there->device() != where.index()) {
+    at::NoGradGuard no_grad;
+    return to_tensor(x).to(where);
+  }
+  auto first = (x.device_address() - there->address()) /
+               static_cast<ptrdiff_t>(size_of(x.shape().type));
+  return there->read().narrow(0, first, static_cast<int64_t>(x.shape().count));
+}
+
+void copy_numbers(const at::Tensor& to, const at::Tensor& from) {
+  at::NoGradGuard no_grad;
+  if (to.is_cpu() && from.is_cpu())
+    std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
+  else
+    to.copy_(from);
 }
 
 at::Tensor to_tensor(payload_buffer& x) {

@@ -85,7 +85,8 @@ void worker_requests::accept(const push_header& header, const payload& gradient,
     return asks.deliver(refuse(push, why));
   }
   hold(id, asks);
-  auto own = parts_.model->sound(gradient) ? errc::none : errc::not_finite;
+  push.gradient = parts_.model->place(push.gradient);
+  auto own = parts_.model->sound(push.gradient) ? errc::none : errc::not_finite;
   if (!parts_.shards->any())
     return complete(push, own);
   parts_.shards->expect(id, header.id, own,

@@ -6,11 +6,11 @@
 #include "actors/shards/optimizer_messages.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/one_line.hpp"
+#include "models/device/accelerator.hpp"
 
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 #include <utility>
 #include <vector>
@@ -30,17 +30,14 @@ at::Tensor part_of(const at::Tensor& state, uint64_t count, size_t index) {
                       static_cast<int64_t>(count));
 }
 
-void copy_numbers(const at::Tensor& to, const at::Tensor& from) {
-  std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
-}
-
 } // namespace
 
 remote_shard_state::remote_shard_state(pointer self, remote_shard_parts parts)
   : self_(self), parts_(std::move(parts)),
     model_(parts_.settings, dtype_of(parts_.weights),
            {0, parts_.weights.count}),
-    store_(parts_.weights.count, dtype_of(parts_.weights), parts_.memory) {
+    versions_(parts_.weights.count, dtype_of(parts_.weights),
+              models::device_named(parts_.settings.device), parts_.memory) {
   // nop
 }
 
@@ -110,9 +107,10 @@ auto remote_shard_state::push(const push_header& header, const payload& part)
                                               " has arrived before");
   }
   last = header.id;
-  held_.emplace(header.id, part);
+  auto placed = versions_.place(part);
+  held_.emplace(header.id, placed);
   auto answer = hold(id);
-  report(id, header.id, model_.sound(part) ? errc::none : errc::not_finite);
+  report(id, header.id, model_.sound(placed) ? errc::none : errc::not_finite);
   return answer;
 }
 
@@ -193,7 +191,7 @@ remote_shard_state::measure(const shard_step& order) try {
     throw run_error("told to measure parameters, of which its optimiser makes "
                     "no use");
   return to_message(
-    model_.measure(store_.newest()->flat, gradients, shares, order.scale));
+    model_.measure(versions_.newest_flat(), gradients, shares, order.scale));
 } catch (const std::exception& err) {
   auto why = caf::make_error(errc::failed, one_line(err));
   self_->quit(why);
@@ -202,11 +200,11 @@ remote_shard_state::measure(const shard_step& order) try {
 
 void remote_shard_state::make(const shard_step& order) try {
   auto [gradients, shares] = gradients_of(order);
-  auto next = store_.step_buffer();
+  auto next = versions_.step_buffer();
   model_.apply(
-    next, store_.newest()->flat, gradients, shares,
+    next, versions_.newest_flat(), gradients, shares,
     {order.lr, order.scale, {order.factors.begin(), order.factors.end()}});
-  store_.publish(order.makes, std::move(next));
+  versions_.publish(order.makes, std::move(next));
   version_ = order.makes;
   for (const auto& id : order.gradients)
     held_.erase(id);
@@ -227,7 +225,7 @@ void remote_shard_state::release(const request_id& id,
     return;
   auto asks = std::move(found->second.asks);
   requests_.erase(found);
-  asks.deliver(header, to_payload(store_.newest()->flat));
+  asks.deliver(header, versions_.newest());
 }
 
 void remote_shard_state::leave(worker_id who, life_number life) {
@@ -281,10 +279,10 @@ void remote_shard_state::add_piece(const chunk& piece) {
 void remote_shard_state::load(const payload& flat) {
   auto state = to_tensor(flat);
   auto count = parts_.weights.count;
-  auto weights = store_.next_buffer();
+  auto weights = versions_.step_buffer();
   copy_numbers(weights, part_of(state, count, 0));
   version_ = arriving_state_.weights;
-  store_.publish(version_, std::move(weights));
+  versions_.publish(version_, std::move(weights));
   if (!arriving_state_.with_slots)
     return;
   auto slots = model_.optimizer()->slots();
@@ -300,7 +298,7 @@ void remote_shard_state::send_state(transfer_id id,
   if (request.average)
     leaving_.begin(id, copy_state(model_.average_slot()), to_registrar());
   else if (request.weights.parts.empty())
-    leaving_.begin(id, to_payload(store_.newest()->flat), to_registrar());
+    leaving_.begin(id, versions_.newest(), to_registrar());
   else
     write_state(id, request);
 }
@@ -332,7 +330,7 @@ payload remote_shard_state::copy_state(
   auto count = parts_.weights.count;
   payload_buffer out{{parts_.weights.type, count * (slots.size() + 1)}};
   auto state = to_tensor(out);
-  copy_numbers(part_of(state, count, 0), store_.newest()->flat);
+  copy_numbers(part_of(state, count, 0), versions_.newest_flat());
   for (size_t i = 0; i < slots.size(); ++i)
     copy_numbers(part_of(state, count, i + 1), slots[i].flat);
   return std::move(out).seal();

@@ -11,10 +11,10 @@
 #include "actors/segments/module_roster.hpp"
 #include "actors/shards/piece_writer.hpp"
 #include "actors/shards/shard_model.hpp"
+#include "actors/shards/weights_versions.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/chunked/chunked.hpp"
 #include "messages/transport/chunked/outgoing.hpp"
-#include "models/layout/weights_store.hpp"
 #include "models/optim/lanes.hpp"
 
 #include <functional>
@@ -97,7 +97,7 @@ private:
   remote_shard_parts parts_;
   lead_actor lead_;
   shard_model model_;
-  models::weights_store store_;
+  weights_versions versions_;
   version version_;
   uint64_t first_ = 0; ///< Where its range of the parameters begins.
   std::map<worker_id, request> requests_;

@@ -2,6 +2,7 @@
 
 #include "actors/runtime/tensor_payload.hpp"
 #include "config/text/failure.hpp"
+#include "models/device/accelerator.hpp"
 #include "models/optim/aggregate.hpp"
 #include "models/optim/clipping.hpp"
 
@@ -96,7 +97,8 @@ shard_model::shard_model(const config::training_settings& settings,
                          config::scalar_type dtype, models::element_range range,
                          const models::parameter_groups& groups,
                          range_passes passes)
-  : range_(range), passes_(std::move(passes)),
+  : range_(range), device_(models::device_named(settings.device)),
+    passes_(std::move(passes)),
     optimizer_(optimizer_of(settings, layout_of(range, dtype), groups)) {
   // nop
 }
@@ -110,6 +112,8 @@ void shard_model::load(const models::flat_layout& whole,
                     "', this run uses '" + std::string{optimizer_->name()} +
                     "'; give --optimizer " + record.name());
   auto slots = optimizer_->slots();
+  for (auto& slot : slots)
+    slot.flat = slot.flat.cpu(); // To be read into from the file.
   if (record.steps() > 0)
     for (auto& slot : slots)
       fill_slot(whole, slot.name, range_, from, slot.flat);
@@ -119,8 +123,7 @@ void shard_model::load(const models::flat_layout& whole,
 bool shard_model::sound(const payload& gradient) const {
   if (gradient.finite().value_or(false))
     return true; // Else the statistics may be what is not finite.
-  return !optimizer_ ||
-         models::all_finite(own(to_tensor(gradient)), passes_.across);
+  return !optimizer_ || models::all_finite(own(gradient), passes_.across);
 }
 
 auto shard_model::parts_of(std::span<const payload> gradients,
@@ -131,7 +134,7 @@ auto shard_model::parts_of(std::span<const payload> gradients,
       out.shares.back() += shares[i]; // They came already added up.
       continue;
     }
-    out.gradients.push_back(own(to_tensor(gradients[i])));
+    out.gradients.push_back(own(gradients[i]));
     out.shares.push_back(shares[i]);
   }
   return out;
@@ -179,11 +182,12 @@ void shard_model::save(std::span<const at::Tensor> slots) const {
   if (!optimizer_)
     return;
   auto theirs = optimizer_->slots();
-  // Copied by hand: LibTorch's copy would use the threads of the actor's
-  // caller.
   for (size_t i = 0; i < theirs.size(); ++i)
-    std::memcpy(own(slots[i], 0).mutable_data_ptr(),
-                theirs[i].flat.const_data_ptr(), theirs[i].flat.nbytes());
+    copy_numbers(own(slots[i], 0), theirs[i].flat);
+}
+
+at::Tensor shard_model::own(const payload& gradient) const {
+  return own(to_tensor(gradient, device_));
 }
 
 at::Tensor shard_model::own(const at::Tensor& buffer, uint64_t first) const {

@@ -115,6 +115,9 @@ private:
     std::vector<double> shares;
   };
 
+  /// This range of a gradient, where the optimiser is.
+  at::Tensor own(const payload& gradient) const;
+
   mean_parts parts_of(std::span<const payload> gradients,
                       std::span<const double> shares) const;
   at::Tensor own(const at::Tensor& buffer) const {
@@ -123,6 +126,7 @@ private:
   at::Tensor own(const at::Tensor& buffer, uint64_t first) const;
 
   models::element_range range_;
+  c10::Device device_ = c10::kCPU;
   range_passes passes_;
   std::unique_ptr<models::optimizer> optimizer_;
 };

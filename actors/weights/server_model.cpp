@@ -5,6 +5,7 @@
 #include "actors/shards/optimizer_messages.hpp"
 #include "config/patterns/key_patterns.hpp"
 #include "config/text/failure.hpp"
+#include "models/device/accelerator.hpp"
 #include "models/engine/statistics.hpp"
 #include "models/network.hpp"
 #include "models/optim/aggregate.hpp"
@@ -17,6 +18,7 @@
 #include <algorithm>
 #include <functional>
 #include <span>
+#include <utility>
 
 namespace troupe {
 
@@ -153,7 +155,7 @@ server_model::server_model(const config::training_settings& settings,
                  with) {
   auto whole =
     first.defined() ? first : models::draw_weights(settings, classes).trained;
-  auto own = store_->next_buffer();
+  auto own = versions_->step_buffer();
   own.copy_(range_of(whole, own_range()));
   publish(version{0}, std::move(own));
 }
@@ -165,23 +167,26 @@ server_model::server_model(const config::training_settings& settings,
   : server_model(settings, layout_for(settings, classes), std::move(memory),
                  with) {
   part_.load(*layout_, from);
-  auto own = store_->next_buffer();
-  fill_weights(*layout_, from, own_range(), own);
+  auto own = versions_->step_buffer();
+  auto read = at::empty({own.numel()}, own.options().device(at::kCPU));
+  fill_weights(*layout_, from, own_range(), read);
+  own.copy_(read);
   publish(version{from.manifest.step()}, std::move(own));
 }
 
 server_model::server_model(const config::training_settings& settings,
                            layout_ptr layout, payload_memory_ptr memory,
                            const shared_work& with)
-  : settings_(settings), layout_(std::move(layout)) {
+  : settings_(settings), device_(models::device_named(settings.device)),
+    layout_(std::move(layout)) {
   auto range = cut_parameters(*layout_, with.shards).front();
   if (with.shards > 1)
     first_ = range.first;
   if (with.shards > 1 || settings.ema_decay > 0)
     wholes_ = std::make_unique<models::flat_pool>(layout_->count(),
                                                   layout_->dtype(), memory);
-  store_ = std::make_unique<models::weights_store>(
-    own_range().count, layout_->dtype(), std::move(memory));
+  versions_ = std::make_unique<weights_versions>(
+    own_range().count, layout_->dtype(), device_, std::move(memory));
   auto groups = models::within(models::groups_of(*layout_, settings), range);
   part_ = {settings, layout_->dtype(), range, groups, {first_, with.across}};
 }
@@ -195,16 +200,11 @@ payload_shape server_model::shape() const {
 at::Tensor server_model::next_buffer() {
   if (!has_weights())
     return {};
-  if (newest_.owner().use_count() > 1)
-    return store_->next_buffer();
-  newest_ = {};
-  auto out = store_->step_buffer();
-  newest_ = to_payload(newest_flat());
-  return out;
+  return versions_->step_buffer();
 }
 
 at::Tensor server_model::newest_flat() const {
-  return has_weights() ? store_->newest()->flat : at::Tensor{};
+  return has_weights() ? versions_->newest_flat() : at::Tensor{};
 }
 
 bool server_model::sound(const payload& gradient) const {
@@ -213,7 +213,7 @@ bool server_model::sound(const payload& gradient) const {
   return part_.sound(gradient) &&
          (!has_weights() || layout_->statistics().empty() ||
           models::stays_finite(statistics_of(newest_flat()),
-                               statistics_of(to_tensor(gradient))));
+                               statistics_of(to_tensor(gradient, device_))));
 }
 
 double server_model::scale_of(const models::exact_sum& squares) const {
@@ -240,7 +240,7 @@ void server_model::apply(const at::Tensor& next,
     return;
   std::vector<at::Tensor> parts;
   for (const auto& gradient : gradients)
-    parts.push_back(statistics_of(to_tensor(gradient)));
+    parts.push_back(statistics_of(to_tensor(gradient, device_)));
   models::merge_statistics(settings_.buffers, statistics_of(next), parts,
                            shares);
 }
@@ -256,7 +256,7 @@ void server_model::step(version makes, std::vector<payload> gradients,
 
 void server_model::publish(version makes, at::Tensor next) {
   if (has_weights())
-    newest_ = to_payload(store_->publish(makes, std::move(next))->flat);
+    versions_->publish(makes, std::move(next));
 }
 
 void server_model::describe(snapshot& out) const {
@@ -264,7 +264,7 @@ void server_model::describe(snapshot& out) const {
     return;
   const auto& optimizer = *part_.optimizer();
   out.layout = layout_;
-  out.weights = newest_;
+  out.weights = newest();
   out.frozen = frozen_;
   for (const auto& slot : optimizer.slots())
     out.slots.push_back({slot.name, {}});
@@ -278,7 +278,7 @@ void server_model::save(snapshot& out) const {
   for (auto& slot : out.slots) {
     slots.push_back(
       at::empty({static_cast<int64_t>(layout_->parameter_count())},
-                newest_flat().options()));
+                newest_flat().options().device(at::kCPU)));
     slot.flat = to_payload(slots.back());
   }
   part_.save(slots);
@@ -299,18 +299,19 @@ state_request server_model::draft(snapshot& out,
   auto places = places_in(out);
   auto width = models::size_of(layout_->dtype());
   auto first = first_ * width;
-  auto own = newest_.host_bytes(); // Its parameters, then the statistics.
+  auto own = newest().host_bytes(); // Its parameters, then the statistics.
   put_range(model, places.weights.parts, width, first,
             own.first(layout_->parameter_count() * width - first));
   for (const auto& part : layout_->statistics())
     model.put(model.position(part.name),
               own.subspan(part.offset * width - first, part.count * width));
   auto slots = part_.optimizer()->slots();
-  for (size_t i = 0; i < slots.size(); ++i)
-    put_range(optimizer, std::span{places.slots.parts}.subspan(i, 1), width,
-              first,
-              {static_cast<const std::byte*>(slots[i].flat.const_data_ptr()),
-               slots[i].flat.nbytes()});
+  for (size_t i = 0; i < slots.size(); ++i) {
+    auto slot = slots[i].flat.cpu();
+    put_range(
+      optimizer, std::span{places.slots.parts}.subspan(i, 1), width, first,
+      {static_cast<const std::byte*>(slot.const_data_ptr()), slot.nbytes()});
+  }
   return places;
 }
 
@@ -332,7 +333,7 @@ at::Tensor server_model::make_whole_average() const {
 std::optional<std::string> server_model::weights_sha256() const {
   if (!has_weights())
     return std::nullopt;
-  return models::weights_sha256({to_tensor(newest_), to_tensor(frozen_)},
+  return models::weights_sha256({to_tensor(newest()), to_tensor(frozen_)},
                                 *layout_);
 }
 

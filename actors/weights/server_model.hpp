@@ -3,11 +3,15 @@
 // range of the optimiser. Without shards in other processes that range is
 // everything. With them, a version has only the lead's range.
 //
+// On a GPU (the settings' device) versions and optimiser lie there, and steps
+// run on its default stream; gradients that arrive are placed there.
+//
 // Owned by the parameter server. No actors. Not thread-safe, except that any
 // thread may read and release a version.
 
 #include "actors/shards/shard_beginning.hpp"
 #include "actors/shards/shard_model.hpp"
+#include "actors/shards/weights_versions.hpp"
 #include "actors/weights/snapshot.hpp"
 #include "config/text/settings.hpp"
 #include "messages/error.hpp"
@@ -17,7 +21,6 @@
 #include "models/layout/flat_pool.hpp"
 #include "models/layout/segments.hpp"
 #include "models/layout/shard_cuts.hpp"
-#include "models/layout/weights_store.hpp"
 #include "models/network.hpp"
 #include "models/storage/checkpoint.hpp"
 
@@ -102,11 +105,16 @@ public:
   payload_shape shape() const;
 
   /// The newest version; shares its memory.
-  payload newest() const { return newest_; }
+  payload newest() const { return versions_ ? versions_->newest() : payload{}; }
 
   /// Whether the gradient has the right shape.
   bool fits(const payload& gradient) const {
     return gradient.shape() == shape();
+  }
+
+  /// The same gradient where the weights are.
+  payload place(const payload& gradient) const {
+    return versions_ ? versions_->place(gradient) : gradient;
   }
 
   /// Whether the lead's part of the gradient has neither NaN nor infinity; the
@@ -203,12 +211,12 @@ private:
   at::Tensor statistics_of(const at::Tensor& flat) const;
 
   config::training_settings settings_;
+  c10::Device device_ = c10::kCPU;
   layout_ptr layout_;
   uint64_t first_ = 0; ///< Where the lead's range begins in the whole.
-  std::unique_ptr<models::weights_store> store_;
+  std::unique_ptr<weights_versions> versions_;
   std::unique_ptr<models::flat_pool> wholes_; ///< For evaluators, if need be.
   shard_model part_;
-  payload newest_;
   payload frozen_;
 };
 

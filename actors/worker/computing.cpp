@@ -8,6 +8,7 @@
 #include "models/engine/replicas.hpp"
 
 #include <ATen/Parallel.h>
+#include <c10/core/StreamGuard.h>
 
 #include <algorithm>
 #include <exception>
@@ -42,10 +43,24 @@ std::function<void(uint64_t)> early_send_by(gradient_stream& way,
 
 /// A GPU copies to pinned memory while it computes; what other processes see
 /// cannot be pinned.
-payload_memory_ptr memory_of_gradients(const computing_parts& parts) {
-  auto on_gpu = parts.settings.training.device != "cpu";
-  return on_gpu && parts.memory == heap_memory() ? models::pinned_memory()
-                                                 : parts.memory;
+models::flat_pool pool_of_gradients(const models::compute_engine& engine,
+                                    const computing_parts& parts) {
+  auto count = engine.layout().count();
+  auto dtype = engine.layout().dtype();
+  auto on_gpu = !engine.device().is_cpu();
+  if (on_gpu && parts.gradients_stay)
+    return {count, dtype, engine.device()};
+  return {count, dtype,
+          on_gpu && parts.memory == heap_memory() ? models::pinned_memory()
+                                                  : parts.memory};
+}
+
+/// The weights where the engine reads them best: on its GPU if they lie there.
+at::Tensor weights_for(const models::compute_engine& engine,
+                       const payload& weights) {
+  const auto* there = weights.device();
+  auto near = there != nullptr && there->device() == engine.device().index();
+  return near ? to_tensor(weights, engine.device()) : to_tensor(weights);
 }
 
 } // namespace
@@ -93,9 +108,7 @@ compute_state::compute_state(pointer self, const computing_parts& parts,
   : self_(self), threads_(parts.threads),
     rule_(parts.settings.training.buffers),
     engine_(make_engine(parts, parts.data.train->classes())),
-    gradients_(engine_.layout().count(), engine_.layout().dtype(),
-               memory_of_gradients(parts)),
-    others_(std::move(others)) {
+    gradients_(pool_of_gradients(engine_, parts)), others_(std::move(others)) {
   // nop
 }
 
@@ -122,13 +135,28 @@ compute_actor::behavior_type compute_state::make_behavior() {
   };
 }
 
+/// Pinned memory is asked of the device, which may have failed.
+caf::expected<at::Tensor> compute_state::take_gradient() try {
+  return gradients_.take_tensor();
+} catch (const std::exception& err) {
+  return failed(errc::failed, err);
+}
+
 caf::result<gradient_report> compute_state::alone(compute_task task) {
-  auto gradient = gradients_.take_tensor();
-  auto found = compute(task, gradient);
+  auto found = compute_alone(task);
   task = {};
-  if (found)
-    found->gradient = to_payload(std::move(gradient));
   return answer_inline(*self_, std::move(found));
+}
+
+// A gradient that stays on a GPU is taken and given on the engine's stream;
+// whoever gets it works on one of its own.
+caf::expected<gradient_report>
+compute_state::compute_alone(const compute_task& task) {
+  c10::OptionalStreamGuard guard{engine_.stream()};
+  auto gradient = take_gradient();
+  if (!gradient)
+    return std::move(gradient.error());
+  return compute(task, *gradient);
 }
 
 caf::expected<gradient_report>
@@ -149,10 +177,14 @@ compute_state::compute(const compute_task& task,
   if (task.early_gradients)
     about.ready = early_send_by(*task.early_gradients, to_payload(gradient));
   about.cancel = task.cancel.get();
-  auto found = engine_.run(to_tensor(task.weights), task.batch->inputs,
-                           task.batch->targets, gradient, about);
+  auto found =
+    engine_.run(weights_for(engine_, task.weights), task.batch->inputs,
+                task.batch->targets, gradient, about);
   gradient_report report;
   report.cancelled = found.cancelled;
+  report.gradient = to_payload(gradient);
+  if (found.finite)
+    report.gradient.know_finite(*found.finite);
   report.statistics = kept_statistics(engine_.layout(), rule_, gradient);
   report.samples = found.samples;
   report.loss = found.loss;
@@ -189,8 +221,11 @@ compute_task task_for(const compute_task& whole, const replica_part& part) {
 caf::result<gradient_report> compute_state::share(compute_task task) {
   auto parts = models::cut_batch(task.batch->samples,
                                  static_cast<uint32_t>(others_.size() + 1));
+  auto gradient = take_gradient();
+  if (!gradient)
+    return std::move(gradient.error());
   auto asks = self_->make_response_promise<gradient_report>();
-  shared_ = shared_batch{asks, run_clock{self_}, gradients_.take_tensor()};
+  shared_ = shared_batch{asks, run_clock{self_}, std::move(*gradient)};
   shared_->found.resize(parts.size(), gradient_report{});
   shared_->open = parts.size();
   for (size_t k = 1; k < parts.size(); ++k)
@@ -202,6 +237,8 @@ caf::result<gradient_report> compute_state::share(compute_task task) {
             [this, k](caf::error& why) { collect_part(k, std::move(why)); });
   auto own = compute(task_for(task, parts.front()), shared_->gradient);
   task = {}; // Releases the weights, as above.
+  if (own)
+    own->gradient = {}; // It is the one that the others are added to.
   collect_part(0, std::move(own));
   return asks;
 }
@@ -289,8 +326,10 @@ score score_of(version number, const models::evaluation_result& found,
 caf::result<score> scorer_state::evaluate(version number,
                                           const payload& weights) try {
   run_clock clock{self_};
-  auto found = engine_.evaluate(
-    to_tensor(weights), batches_of(*test_, batch_size_, training_.dtype));
+  c10::OptionalStreamGuard guard{engine_.stream()};
+  auto found =
+    engine_.evaluate(weights_for(engine_, weights),
+                     batches_of(*test_, batch_size_, training_.dtype));
   say_skipped(*test_);
   auto out = score_of(number, found, clock.elapsed(self_));
   config::require_target(training_, out.metrics);

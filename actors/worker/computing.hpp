@@ -32,6 +32,9 @@ struct computing_parts {
   payload frozen{}; ///< Weights that are not trained; empty if all are.
   /// How the network is cut; null: each worker has all of it in one piece.
   std::shared_ptr<const models::segment_plan> plan{};
+  /// Whether gradients stay on the GPU that computes them, for a server in this
+  /// process that has its weights there.
+  bool gradients_stay = false;
 };
 
 /// The engine for these parts. Throws as its constructor.
@@ -90,8 +93,10 @@ private:
     size_t open = 0; ///< Parts that are not found yet.
   };
 
+  caf::expected<gradient_report> compute_alone(const compute_task& task);
   caf::expected<gradient_report> compute(const compute_task& task,
                                          const at::Tensor& gradient);
+  caf::expected<at::Tensor> take_gradient();
   caf::result<gradient_report> alone(compute_task task);
   caf::result<gradient_report> share(compute_task task);
   void collect_part(size_t part, caf::expected<gradient_report> found);

@@ -6,7 +6,6 @@
 #include "models/device/accelerator.hpp"
 
 #include <cstdio>
-#include <optional>
 
 namespace troupe::app {
 
@@ -23,11 +22,6 @@ std::string gibibytes(uint64_t bytes) {
   std::snprintf(text, sizeof text, "%.1f GiB",
                 static_cast<double>(bytes) / (1 << 30));
   return text;
-}
-
-std::string cuda_version(std::optional<int> x) {
-  return x ? std::to_string(*x / 1000) + "." + std::to_string(*x % 1000 / 10)
-           : "unknown";
 }
 
 void print_row(const std::string& device, const std::string& name,
@@ -49,8 +43,8 @@ void print_gpus() {
   }
   auto versions = models::versions_of_cuda();
   std::printf("CUDA: driver %s, runtime %s\n",
-              cuda_version(versions.driver).c_str(),
-              cuda_version(versions.runtime).c_str());
+              models::text_of_cuda(versions.driver).c_str(),
+              models::text_of_cuda(versions.runtime).c_str());
   auto nccl = transport::nccl::library::load();
   std::printf("%s\n", nccl.library ? ("NCCL: " + transport::nccl::version_text(
                                                    nccl.library->version()))

@@ -94,6 +94,9 @@ bool can_be_exact(const proto::LogBegin& begin,
   else if (begin.cpu() != cpu_capability())
     why = "it used the CPU's " + begin.cpu() + ", this machine has " +
           cpu_capability();
+  else if (!begin.device().empty())
+    why =
+      "its server computed on " + begin.device() + ", a replay does on the CPU";
   else if (begin.troupe_version() != config::version())
     why = "it was made by trainer_node " + begin.troupe_version();
   if (!why.empty())
@@ -129,6 +132,8 @@ plan_replay(const config::invocation& call,
   out->config = std::move(settings.all);
   // Devices belong to the nodes of the run; a replay computes on the CPU.
   out->config.values.training.device = "cpu";
+  if (!begin.device().empty())
+    out->event_log->allow_other_weights();
   out->checkpoint = find_start(begin, path, settings.resume);
   out->run_id = begin.run_id();
   out->life = life_number{begin.life()};

@@ -49,6 +49,8 @@ proto::LogBegin make_log_begin(const parameter_server_parts& parts,
   out.set_rules(parts.rules);
   out.set_threads(static_cast<uint32_t>(threads));
   out.set_cpu(cpu_capability());
+  if (const auto& device = parts.settings.training.device; device != "cpu")
+    out.set_device(device);
   if (parts.from.best)
     out.set_best_step(parts.from.best->step);
   put(parts.description, *out.mutable_description());

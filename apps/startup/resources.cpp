@@ -228,13 +228,18 @@ std::string choose_device(config::settings& settings) {
   auto& device = settings.training.device;
   if (device == "cpu")
     return {};
-  if (settings.training.compute == config::compute_kind::external) {
+  auto serves =
+    settings.what == config::role::ps && !config::is_peer(settings);
+  // One file or command line serves all nodes, and workers need the GPUs more.
+  if (serves && !device.starts_with("cuda:")) {
+    device = "cpu";
+    return "cpu: a parameter server computes there; --device cuda:N gives it a "
+           "GPU";
+  }
+  if (!serves &&
+      settings.training.compute == config::compute_kind::external) {
     device = "cpu"; // Its program chooses.
     return {};
-  }
-  if (settings.what == config::role::ps && !config::is_peer(settings)) {
-    device = "cpu";
-    return "cpu: a parameter server computes there";
   }
   if (device == "auto" && !models::has_cuda())
     return device = "cpu";

@@ -12,8 +12,9 @@ struct foreign_flag {
   std::string_view here;
 };
 
-constexpr std::string_view on_cpu =
-  "leave it out: this release computes on the CPU, and on GPUs from Python";
+constexpr std::string_view on_gpu =
+  "here it is --device cuda, for workers and evaluators";
+constexpr std::string_view on_cpu = "leave it out: --device cpu is the default";
 constexpr std::string_view by_launcher =
   "leave it out: --role auto takes it from the launcher's variables";
 constexpr std::string_view in_metrics =
@@ -45,7 +46,7 @@ constexpr std::array<foreign_flag, 53> foreign_flags{{
   {"--world-size", "here it is --workers N, which counts workers alone"},
   {"--dist-url", "here it is --init-method URL"},
   {"--dist-backend", "here it is --transport NAME"},
-  {"--gpu", on_cpu},
+  {"--gpu", on_gpu},
   {"--no-accel", on_cpu},
   {"--multiprocessing-distributed",
    "here it is trainer_node launch, or --role auto under torchrun"},
@@ -77,7 +78,7 @@ constexpr std::array<foreign_flag, 53> foreign_flags{{
   {"--rdzv-endpoint", by_launcher},
   {"--master-addr", "here it is --host HOST"},
   {"--master-port", "here it is --port PORT"},
-  {"--num-gpus", on_cpu},
+  {"--num-gpus", on_gpu},
   // ps_pytorch
   {"--num-aggregate",
    "here it is --policy backup --backup-workers B, the workers that a step "
@@ -90,10 +91,10 @@ constexpr std::array<foreign_flag, 53> foreign_flags{{
   {"--test-batch-size", "here it is --eval-batch-size N"},
   {"--model-dir", "here it is --follow DIR"},
   {"--log-interval", in_metrics},
-  {"--enable-gpu", on_cpu},
+  {"--enable-gpu", on_gpu},
   {"--no-cuda", on_cpu},
-  {"--cuda", on_cpu},
-  {"--use-cuda", on_cpu},
+  {"--cuda", on_gpu},
+  {"--use-cuda", on_gpu},
 }};
 
 /// "-b64" is "-b", "--dist_url=x" is "--dist-url".

@@ -41,7 +41,8 @@ void check_device(const resolved& all) {
     return;
   // A file of settings is for all nodes; a flag is for this one.
   auto by_flag = all.origin_of("training.device").from == origin::source::flag;
-  if (by_flag && values.training.compute == compute_kind::external)
+  if (by_flag && values.training.compute == compute_kind::external &&
+      values.what != role::ps)
     refuse(all, "training.device",
            "the program that computes chooses its device itself: leave it out");
   if (values.parallel.mode != parallel_mode::data_parallel)

@@ -174,9 +174,9 @@ void add_training(std::vector<key>& table) {
          rules::metric_target);
   at.add("seed", &s::seed, scope::cluster, "N", "of weights and of data order");
   at.add("device", &s::device, scope::node, "cpu",
-         "where a worker or evaluator computes: cpu | cuda (a GPU that no "
-         "other process "
-         "has taken) | cuda:N | auto (such a GPU, or else cpu)",
+         "where this process computes: cpu | cuda (a worker or evaluator: a "
+         "GPU that no other process has taken) | cuda:N | auto (such a GPU, or "
+         "else cpu)",
          device);
   at.add("compute", &s::compute, scope::node, "",
          "who computes gradients: native: this process; external: one that "

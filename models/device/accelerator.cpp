@@ -8,11 +8,13 @@
 #include <ATen/core/CachingHostAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
+#include <torch/headeronly/version.h>
 
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string_view>
 #include <utility>
 
@@ -20,11 +22,14 @@ namespace troupe::models {
 
 namespace {
 
+/// LibTorch's CUDA part; null before it is opened.
+void* opened = nullptr;
+
 /// A function of CUDA's runtime, which LibTorch's CUDA part has brought along;
 /// null if it has not.
 template <class F>
 F* cuda_function(const char* name) {
-  return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
+  return reinterpret_cast<F*>(dlsym(opened, name));
 }
 
 /// The library beside the one that has this function of LibTorch's.
@@ -43,38 +48,99 @@ std::string library_name() {
   return named != nullptr && *named != '\0' ? named : library_beside_torch();
 }
 
-/// Why CUDA finds no device.
+/// The release of PyTorch that has this library, from the file that it lays
+/// beside its libraries' folder; empty if there is none.
+std::string release_of(const std::filesystem::path& library) {
+  constexpr std::string_view begin = "__version__ = '";
+  if (!library.has_parent_path()) // The loader looks for it.
+    return {};
+  std::ifstream in{library.parent_path() / ".." / "version.py"};
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with(begin))
+      return line.substr(begin.size(),
+                         line.find('\'', begin.size()) - begin.size());
+  return {};
+}
+
+/// The release that this program is built with.
+std::string own_release() {
+  return std::to_string(TORCH_VERSION_MAJOR) + "." +
+         std::to_string(TORCH_VERSION_MINOR) + "." +
+         std::to_string(TORCH_VERSION_PATCH);
+}
+
+/// Whatever is behind the second point may differ.
+std::string without_patch(const std::string& release) {
+  return release.substr(0, release.find('.', release.find('.') + 1));
+}
+
+/// A library of another release may open, and then compute anything.
+void require_own_release(const std::string& library) {
+  auto found = release_of(library);
+  if (!found.empty() && without_patch(found) != without_patch(own_release()))
+    throw run_error("a GPU needs LibTorch's CUDA part of release " +
+                    own_release() + ", which this program is built with, but " +
+                    library + " is of " + found +
+                    "; name another one with TROUPE_CUDA_LIBRARY, or use "
+                    "--device cpu");
+}
+
+void open_library() {
+  auto name = library_name();
+  require_own_release(name);
+  // NCCL's library is then found as the one that LibTorch has brought along.
+  opened = dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (opened != nullptr)
+    return;
+  const auto* why = dlerror();
+  throw run_error("a GPU needs LibTorch's CUDA part, which cannot be opened: " +
+                  std::string{why != nullptr ? why : name.c_str()} +
+                  "; install PyTorch " + own_release() +
+                  " for CUDA and name its libtorch_cuda.so with "
+                  "TROUPE_CUDA_LIBRARY, or use --device cpu");
+}
+
+// Of CUDA's runtime:
+constexpr int driver_too_old = 35;
+constexpr int no_device = 100;
+
+/// Why CUDA finds no device; empty if it finds some. LibTorch, when asked,
+/// would print a warning of several lines.
 std::string why_no_device() {
   auto* count = cuda_function<int(int*)>("cudaGetDeviceCount");
   auto* text = cuda_function<const char*(int)>("cudaGetErrorString");
+  if (count == nullptr || text == nullptr)
+    return "its runtime cannot be asked";
   int devices = 0;
-  if (count != nullptr && text != nullptr)
-    if (auto status = count(&devices); status != 0)
-      return text(status);
+  auto status = count(&devices);
+  if (status == 0 && devices > 0)
+    return {};
   const auto* visible = std::getenv("CUDA_VISIBLE_DEVICES");
-  if (visible != nullptr)
+  auto none = status == 0 || status == no_device;
+  if (none && visible != nullptr)
     return "CUDA_VISIBLE_DEVICES=" + std::string{visible} +
            " leaves no device; unset it";
-  return "there is no device: see what nvidia-smi says";
+  if (none)
+    return "there is no device; see what nvidia-smi says";
+  auto versions = versions_of_cuda();
+  if (status == driver_too_old && versions.driver == 0)
+    return "there is no driver; install NVIDIA's";
+  if (status == driver_too_old)
+    return "the driver is for CUDA " + text_of_cuda(versions.driver) +
+           ", older than the runtime " + text_of_cuda(versions.runtime) +
+           "; install a newer driver";
+  return text(status);
 }
 
 int open_once() {
-  auto name = library_name();
-  // Its symbols are for all: CUDA's runtime is asked through them.
-  if (dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
-    const auto* why = dlerror();
-    throw run_error(
-      "a GPU needs LibTorch's CUDA part, which cannot be opened: " +
-      std::string{why != nullptr ? why : name.c_str()} +
-      "; install it with ./dev setup --with-cuda, name it with "
-      "TROUPE_CUDA_LIBRARY, or use --device cpu");
-  }
-  auto devices = at::globalContext().hasCUDA() ? at::accelerator::deviceCount()
-                                               : c10::DeviceIndex{0};
-  if (devices == 0)
-    throw run_error("no GPU can be used (CUDA: " + why_no_device() +
+  open_library();
+  if (auto why = why_no_device(); !why.empty())
+    throw run_error("no GPU can be used (CUDA: " + why +
                     "), or use --device cpu");
-  return devices;
+  if (!at::globalContext().hasCUDA())
+    throw run_error("no GPU can be used: LibTorch does not see its CUDA part; "
+                    "use --device cpu");
+  return at::accelerator::deviceCount();
 }
 
 template <class F>
@@ -150,6 +216,12 @@ std::vector<accelerator> accelerators() {
     out.push_back(std::move(one));
   }
   return out;
+}
+
+std::string text_of_cuda(std::optional<int> version) {
+  return version ? std::to_string(*version / 1000) + "." +
+                     std::to_string(*version % 1000 / 10)
+                 : "unknown";
 }
 
 cuda_versions versions_of_cuda() {

@@ -60,4 +60,7 @@ struct cuda_versions {
 /// @pre open_cuda()
 cuda_versions versions_of_cuda();
 
+/// Such a version as users know it, "13.0"; "unknown" for nothing.
+std::string text_of_cuda(std::optional<int> version);
+
 } // namespace troupe::models

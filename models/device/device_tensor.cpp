@@ -1,14 +1,12 @@
 #include "models/device/device_tensor.hpp"
 
-#include "config/text/failure.hpp"
-#include "config/text/one_line.hpp"
 #include "models/device/accelerator.hpp"
+#include "models/engine/guarded.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <utility>
@@ -43,37 +41,33 @@ device_tensor::device_tensor(at::Tensor flat,
   written_.record(current_stream_of(flat_));
 }
 
+// The memory goes back to LibTorch, which waits for the readers before it is
+// used again.
 device_tensor::~device_tensor() {
-  // nop
+  for (const auto& reader : readers_)
+    flat_.record_stream(reader);
 }
 
 const std::byte* device_tensor::address() const {
   return static_cast<const std::byte*>(flat_.const_data_ptr());
 }
 
-memory_block device_tensor::make_copy(size_t bytes) const {
-  auto source = copies_ ? copies_ : pool_of_copies(bytes, heap_memory());
-  auto memory = source->take_block();
-  c10::StreamGuard stream{stream_of_copies(flat_.device())};
-  written_.block(stream.current_stream());
-  at::NoGradGuard no_grad;
-  at::from_blob(memory.get(), flat_.sizes(), flat_.options().device(at::kCPU))
-    .copy_(flat_, /*non_blocking=*/true);
-  stream.current_stream().synchronize();
-  return memory;
-}
-
 std::span<const std::byte> device_tensor::host_bytes() const {
   auto size = static_cast<size_t>(flat_.nbytes());
   std::lock_guard guard{mutex_};
-  if (!copy_) {
-    try {
-      copy_ = make_copy(size);
-    } catch (const c10::Error& error) {
-      throw run_error("copying from a GPU failed: " +
-                      cause_in(error.what_without_backtrace()));
-    }
-  }
+  if (!copy_)
+    guarded("copying from a GPU", [&] {
+      auto memory =
+        copies_ ? copies_->take_block() : pinned_memory()->take_block(size);
+      c10::StreamGuard stream{stream_of_copies(flat_.device())};
+      written_.block(stream.current_stream());
+      at::NoGradGuard no_grad;
+      at::from_blob(memory.get(), flat_.sizes(),
+                    flat_.options().device(at::kCPU))
+        .copy_(flat_, /*non_blocking=*/true);
+      stream.current_stream().synchronize();
+      copy_ = std::move(memory);
+    });
   return {copy_.get(), size};
 }
 
@@ -81,17 +75,15 @@ at::Tensor device_tensor::read() const {
   auto reader = current_stream_of(flat_);
   written_.block(reader);
   std::lock_guard guard{mutex_};
-  if (std::ranges::find(readers_, reader) == readers_.end()) {
+  if (std::ranges::find(readers_, reader) == readers_.end())
     readers_.push_back(reader);
-    flat_.record_stream(reader);
-  }
   return flat_;
 }
 
 void device_tensor::wait_for_readers() const {
   auto writer = current_stream_of(flat_);
   std::lock_guard guard{mutex_};
-  for (const auto& reader : readers_)
+  for (const auto& reader : std::exchange(readers_, {}))
     if (reader != writer) {
       c10::Event done{reader.device_type()};
       done.record(reader);

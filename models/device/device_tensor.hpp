@@ -44,8 +44,6 @@ public:
   void wait_for_readers() const;
 
 private:
-  memory_block make_copy(size_t bytes) const;
-
   at::Tensor flat_;
   c10::Event written_;
   std::shared_ptr<payload_pool> copies_;

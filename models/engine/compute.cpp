@@ -7,6 +7,7 @@
 #include "models/engine/guarded.hpp"
 #include "models/engine/loss.hpp"
 #include "models/engine/segment.hpp"
+#include "models/optim/device_mean.hpp"
 #include "models/scalar.hpp"
 
 #include <c10/core/StreamGuard.h>
@@ -158,9 +159,18 @@ struct compute_engine::state {
     there.ready = [this](uint64_t first) {
       transfers->advance(first);
     };
-    const auto& copy = transfers->place_weights(weights);
-    return run_here(copy, transfers->place(inputs), transfers->place(targets),
-                    transfers->begin_gradient(gradient, about.ready), there);
+    const auto& near = weights.is_cpu() ? transfers->place_weights(weights)
+                                        : weights;
+    auto stays = !gradient.is_cpu();
+    if (stays)
+      there.ready = nullptr; // Nothing goes to the host.
+    auto result = run_here(
+      near, transfers->place(inputs), transfers->place(targets),
+      stays ? gradient : transfers->begin_gradient(gradient, about.ready),
+      there);
+    if (stays)
+      result.finite = all_finite_on_device(gradient);
+    return result;
   }
 };
 
@@ -176,6 +186,16 @@ compute_engine& compute_engine::operator=(compute_engine&&) noexcept = default;
 
 const flat_layout& compute_engine::layout() const noexcept {
   return state_->all.layout();
+}
+
+c10::Device compute_engine::device() const noexcept {
+  const auto& transfers = state_->transfers;
+  return transfers ? transfers->device() : c10::Device{c10::kCPU};
+}
+
+std::optional<c10::Stream> compute_engine::stream() const noexcept {
+  const auto& transfers = state_->transfers;
+  return transfers ? std::optional{transfers->compute_stream()} : std::nullopt;
 }
 
 void compute_engine::initial_weights(const at::Tensor& flat, uint64_t seed) {
@@ -208,7 +228,7 @@ gradient_result compute_engine::run(const at::Tensor& weights,
 
 void compute_engine::require_fit(const at::Tensor& flat,
                                  const char* subject) const {
-  if (!layout().fits(flat))
+  if (!layout().fits(flat) && !layout().fits(flat, device()))
     throw run_error(std::string{subject} + " not fit the network: it has " +
                     std::to_string(layout().parameter_count()) + " parameters");
 }
@@ -222,7 +242,9 @@ evaluation_result compute_engine::evaluate(const at::Tensor& weights,
     if (transfers)
       guard.reset_stream(transfers->compute_stream());
     binding bound{state_->all};
-    state_->all.bind(transfers ? transfers->place_weights(weights) : weights);
+    state_->all.bind(transfers && weights.is_cpu()
+                       ? transfers->place_weights(weights)
+                       : weights);
     torch::NoGradGuard no_grad;
     evaluation_result result;
     uint64_t correct = 0;

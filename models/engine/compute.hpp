@@ -10,6 +10,8 @@
 #include "models/layout/flat_layout.hpp"
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <c10/core/Stream.h>
 
 #include <atomic>
 #include <cstdint>
@@ -25,6 +27,9 @@ struct gradient_result {
   bool cancelled = false; ///< If true, ignore the rest.
   double loss = 0;        ///< Mean over the samples, of smoothed labels.
   uint64_t samples = 0;
+  /// Whether all numbers of a gradient that stays on a GPU are finite; nothing
+  /// in the host's memory.
+  std::optional<bool> finite = std::nullopt;
 };
 
 /// What else a gradient depends on.
@@ -64,8 +69,8 @@ using batch_source =
 
 /// One replica of a network and its working memory, on the device of the
 /// settings: `cpu` or `cuda:N`. What is given and returned lies in memory of
-/// the host on every device. Not thread-safe; may move from thread to thread
-/// between calls.
+/// the host on every device; weights and gradient may lie on that of the
+/// engine. Not thread-safe; may move from thread to thread between calls.
 class compute_engine {
 public:
   /// @param frozen The numbers that are not trained, a buffer that nobody
@@ -83,6 +88,14 @@ public:
 
   /// Where each parameter lies in weights and gradients.
   const flat_layout& layout() const noexcept;
+
+  /// Where it computes.
+  c10::Device device() const noexcept;
+
+  /// The stream of a GPU that it computes on; nothing on the CPU. Whoever gives
+  /// it weights that lie there, or a buffer for the gradient, takes them on this
+  /// stream.
+  std::optional<c10::Stream> stream() const noexcept;
 
   /// New weights as PyTorch would draw them after manual_seed(seed), in
   /// `flat`. @pre No frozen buffer was given, and this is no engine of a GPU.

@@ -40,6 +40,12 @@ auto guarded(const char* action, F&& f) {
                     " failed: " + cause_in(error.what_without_backtrace()) +
                     "; lower --batch-size, give --micro-batch-size, or use "
                     "--autocast bf16");
+  } catch (const c10::AcceleratorError& error) {
+    // CUDA repeats such an error until the process ends.
+    throw run_error(std::string{action} +
+                    " failed: " + cause_in(error.what_without_backtrace()) +
+                    "; this process cannot use the GPU any more: see what "
+                    "nvidia-smi and dmesg say, and start it again");
   } catch (const c10::Error& error) {
     throw told(error.what_without_backtrace());
   } catch (const std::runtime_error& error) {

@@ -2,6 +2,10 @@
 
 #include "models/optim/aggregate.hpp"
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros_like.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -76,6 +80,25 @@ bool is_finite_as(const at::Tensor& before, const at::Tensor& next) {
   return true;
 }
 
+/// The same as `average`, and to rounding the same numbers.
+void average_on_device(const at::Tensor& to, std::span<const at::Tensor> from,
+                       std::span<const double> shares) {
+  at::NoGradGuard no_grad;
+  auto bits = to.scalar_type() == at::kDouble ? at::kLong : at::kInt;
+  auto factors = mean_factors(from, shares);
+  auto same = at::ones_like(to, at::kBool);
+  auto sum = at::zeros_like(to);     // Of the finite ones.
+  auto weights = at::zeros_like(to); // Theirs.
+  for (size_t k = 0; k < from.size(); ++k) {
+    same.logical_and_(from[k].view(bits).eq(from[0].view(bits)));
+    auto finite = from[k].isfinite();
+    sum.add_(from[k].where(finite, 0), factors[k]);
+    weights.add_(finite, factors[k]);
+  }
+  auto keeps = same.logical_or_(weights.eq(0));
+  to.copy_(from[0].where(keeps, sum.div_(weights)));
+}
+
 } // namespace
 
 void merge_statistics(config::buffers_rule rule, const at::Tensor& next,
@@ -85,6 +108,8 @@ void merge_statistics(config::buffers_rule rule, const at::Tensor& next,
     parts = parts.first(1);
     shares = shares.first(1);
   }
+  if (!next.is_cpu())
+    return average_on_device(next, parts, shares);
   std::vector<at::Tensor> from(parts.begin(), parts.end());
   if (next.scalar_type() == at::kDouble)
     average<double>(next, from, shares);
@@ -93,6 +118,11 @@ void merge_statistics(config::buffers_rule rule, const at::Tensor& next,
 }
 
 bool stays_finite(const at::Tensor& before, const at::Tensor& next) {
+  if (!next.is_cpu())
+    return !before.isfinite()
+              .logical_and_(next.isfinite().logical_not_())
+              .any()
+              .item<bool>();
   return all_finite(next) || (next.scalar_type() == at::kDouble
                                 ? is_finite_as<double>(before, next)
                                 : is_finite_as<float>(before, next));

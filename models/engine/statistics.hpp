@@ -1,6 +1,6 @@
 #pragma once
 // How a parameter server merges the running statistics that came with the
-// gradients of a step. Pure functions over flat CPU buffers; any thread.
+// gradients of a step. Pure functions over flat buffers; any thread.
 
 #include "config/text/settings.hpp"
 
@@ -24,8 +24,8 @@ void merge_statistics(config::buffers_rule rule, const at::Tensor& next,
 
 /// Whether `next` is finite wherever `before` is. A statistic may be infinite
 /// from the beginning (the range of the values seen so far, or a constant); one
-/// that becomes infinite or NaN is a fault. Flat CPU buffers of the same dtype
-/// and size.
+/// that becomes infinite or NaN is a fault. Flat buffers of the same dtype,
+/// size and device.
 bool stays_finite(const at::Tensor& before, const at::Tensor& next);
 
 } // namespace troupe::models

@@ -2,6 +2,7 @@
 
 #include "models/scalar.hpp"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
 #include <utility>
@@ -15,13 +16,21 @@ flat_pool::flat_pool(uint64_t count, config::scalar_type dtype,
   // nop
 }
 
+flat_pool::flat_pool(uint64_t count, config::scalar_type dtype,
+                     c10::Device where)
+  : flat_pool(count, dtype) {
+  where_ = where;
+}
+
 at::Tensor flat_pool::take_tensor() {
+  auto options = at::TensorOptions{to_aten(dtype_)};
+  if (!where_.is_cpu())
+    return at::empty({count_}, options.device(where_));
   auto memory = blocks_.take_block();
   auto* data = memory.get();
   return at::from_blob(
     data, {count_},
-    [memory = std::move(memory)](void*) mutable { memory.reset(); },
-    at::TensorOptions{to_aten(dtype_)});
+    [memory = std::move(memory)](void*) mutable { memory.reset(); }, options);
 }
 
 } // namespace troupe::models

@@ -6,6 +6,7 @@
 #include "messages/payload_memory.hpp"
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <cstdint>
 
@@ -21,17 +22,22 @@ public:
   flat_pool(uint64_t count, config::scalar_type dtype,
             payload_memory_ptr source = heap_memory());
 
+  /// Buffers on a GPU, taken for the stream that is current when they are.
+  flat_pool(uint64_t count, config::scalar_type dtype, c10::Device where);
+
   /// A flat tensor, page-aligned, with arbitrary content. Its memory returns to
   /// the pool when the last tensor that shares it is dropped, on any thread.
   /// Throws std::bad_alloc.
   at::Tensor take_tensor();
 
+  /// Of the CPU's memory.
   statistics stats() const { return blocks_.stats(); }
 
 private:
   int64_t count_;
   config::scalar_type dtype_;
-  payload_pool blocks_;
+  c10::Device where_ = c10::kCPU;
+  payload_pool blocks_; ///< Unused on a GPU, where LibTorch has a pool.
 };
 
 } // namespace troupe::models

@@ -24,7 +24,8 @@ bool is_alone(const weights_ptr& weights) {
 } // namespace
 
 struct weights_store::state {
-  state(uint64_t count, config::scalar_type dtype, payload_memory_ptr source)
+  template <class Source>
+  state(uint64_t count, config::scalar_type dtype, Source source)
     : memory(count, dtype, std::move(source)) {
     // nop
   }
@@ -37,6 +38,12 @@ struct weights_store::state {
 weights_store::weights_store(uint64_t count, config::scalar_type dtype,
                              payload_memory_ptr source)
   : state_(std::make_unique<state>(count, dtype, std::move(source))) {
+  // nop
+}
+
+weights_store::weights_store(uint64_t count, config::scalar_type dtype,
+                             c10::Device where)
+  : state_(std::make_unique<state>(count, dtype, where)) {
   // nop
 }
 

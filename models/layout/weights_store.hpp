@@ -8,6 +8,7 @@
 #include "models/layout/flat_pool.hpp"
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <cstdint>
 #include <memory>
@@ -32,6 +33,9 @@ public:
   /// @param source Where the memory of versions comes from.
   weights_store(uint64_t count, config::scalar_type dtype,
                 payload_memory_ptr source = heap_memory());
+
+  /// Versions on a GPU, which are read in the order of its streams.
+  weights_store(uint64_t count, config::scalar_type dtype, c10::Device where);
 
   ~weights_store();
 

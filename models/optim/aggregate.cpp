@@ -2,6 +2,7 @@
 
 #include "config/text/failure.hpp"
 #include "models/kernels/kernels.hpp"
+#include "models/optim/device_mean.hpp"
 
 #include <atomic>
 #include <string>
@@ -10,8 +11,9 @@ namespace troupe::models {
 
 namespace {
 
-bool usable(const at::Tensor& x) {
-  return x.defined() && x.device().is_cpu() && x.is_contiguous() &&
+bool same_kind(const at::Tensor& x, const at::Tensor& other) {
+  return x.defined() && x.is_contiguous() && x.device() == other.device() &&
+         x.scalar_type() == other.scalar_type() && x.numel() == other.numel() &&
          (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble);
 }
 
@@ -29,9 +31,8 @@ bool finite(const at::Tensor& flat, const lanes& across) {
 
 } // namespace
 
-template <class T>
-blocked_mean<T>::blocked_mean(std::span<const at::Tensor> gradients,
-                              std::span<const double> shares) {
+std::vector<double> mean_factors(std::span<const at::Tensor> gradients,
+                                 std::span<const double> shares) {
   if (gradients.empty() || gradients.size() != shares.size()) {
     throw run_error(std::to_string(gradients.size()) +
                     " gradients cannot be averaged with " +
@@ -44,15 +45,23 @@ blocked_mean<T>::blocked_mean(std::span<const at::Tensor> gradients,
   if (!(total > 0)) {
     throw run_error("gradients of no samples cannot be averaged");
   }
+  std::vector<double> out;
   for (size_t i = 0; i < gradients.size(); ++i) {
-    const auto& x = gradients[i];
-    if (!usable(x) || x.scalar_type() != c10::CppTypeToScalarType<T>::value ||
-        x.numel() != gradients[0].numel()) {
+    if (!same_kind(gradients[i], gradients[0]))
       throw run_error("gradients that differ in size or dtype cannot be "
                       "averaged");
-    }
-    in_.push_back(x.const_data_ptr<T>());
-    factors_.push_back(static_cast<T>(shares[i] / total));
+    out.push_back(shares[i] / total);
+  }
+  return out;
+}
+
+template <class T>
+blocked_mean<T>::blocked_mean(std::span<const at::Tensor> gradients,
+                              std::span<const double> shares) {
+  auto factors = mean_factors(gradients, shares);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    in_.push_back(gradients[i].const_data_ptr<T>());
+    factors_.push_back(static_cast<T>(factors[i]));
   }
   if (gradients.size() > 1) {
     here_.resize(gradients.size());
@@ -77,10 +86,11 @@ template class blocked_mean<float>;
 template class blocked_mean<double>;
 
 bool all_finite(const at::Tensor& flat, const lanes& across) {
-  if (!usable(flat)) {
+  if (!same_kind(flat, flat))
     throw run_error("only contiguous float32 or float64 can be checked for "
                     "NaN");
-  }
+  if (!flat.is_cpu())
+    return all_finite_on_device(flat);
   return flat.scalar_type() == at::kDouble ? finite<double>(flat, across)
                                            : finite<float>(flat, across);
 }

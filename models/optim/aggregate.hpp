@@ -1,7 +1,8 @@
 #pragma once
 // The mean of gradients, and the check that they are finite, before the
 // optimiser's step. Used by the parameter server's model. Plain functions over
-// flat float32 or float64 CPU buffers; any thread.
+// flat float32 or float64 buffers, of the CPU where nothing else is said; any
+// thread.
 
 #include "models/optim/lanes.hpp"
 
@@ -14,6 +15,12 @@
 
 namespace troupe::models {
 
+/// The factor of each gradient in their mean: its share of all.
+/// @throws run_error if there are no gradients or no samples, if there are not
+/// as many shares as gradients, or if places, sizes or dtypes differ.
+std::vector<double> mean_factors(std::span<const at::Tensor> gradients,
+                                 std::span<const double> shares);
+
 /// The mean of gradients, each weighted by its share (its number of samples,
 /// times the policy's weight if there is one): the sum of n_i / n * g_i in the
 /// given order, which fixes the bits. It is computed block by block, so that
@@ -24,8 +31,7 @@ public:
   /// The most elements of a block of any mean.
   static constexpr size_t largest_block = 64 * 1024 / sizeof(T);
 
-  /// @throws run_error if there are no gradients or no samples, if there are
-  /// not as many shares as gradients, or if sizes or dtypes differ.
+  /// @throws run_error as mean_factors does.
   blocked_mean(std::span<const at::Tensor> gradients,
                std::span<const double> shares);
 
@@ -51,8 +57,8 @@ private:
 extern template class blocked_mean<float>;
 extern template class blocked_mean<double>;
 
-/// Whether all numbers of `flat` are finite. Reads them once; each thread stops
-/// within 64 KiB of the first bad number that it finds.
+/// Whether all numbers of `flat`, on any device, are finite. Reads them once;
+/// each thread stops within 64 KiB of the first bad number that it finds.
 bool all_finite(const at::Tensor& flat, const lanes& across = {});
 
 } // namespace troupe::models

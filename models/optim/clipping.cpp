@@ -3,6 +3,7 @@
 #include "models/kernels/kernels.hpp"
 #include "models/layout/shard_cuts.hpp"
 #include "models/optim/aggregate.hpp"
+#include "models/optim/device_mean.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -29,6 +30,11 @@ exact_sum squares(std::span<const at::Tensor> gradients,
 
 exact_sum squares_of_mean(std::span<const at::Tensor> gradients,
                           std::span<const double> shares) {
+  if (!gradients.empty() && !gradients.front().is_cpu()) {
+    exact_sum out;
+    out.add(squares_on_device(mean_on_device(gradients, shares)));
+    return out;
+  }
   auto wide =
     !gradients.empty() && gradients.front().scalar_type() == at::kDouble;
   return wide ? squares<double>(gradients, shares)

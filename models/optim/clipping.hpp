@@ -14,7 +14,8 @@ namespace troupe::models {
 /// One pass that reads them, in blocks that no cut into shards divides
 /// (models/layout/shard_cuts.hpp). The sum is exact over blocks, so that the
 /// number of shards does not change the bits of the norm.
-/// @param gradients Flat float32 or float64 CPU buffers.
+/// On a GPU it is rounded.
+/// @param gradients Flat float32 or float64 buffers.
 /// @throws run_error if sizes or dtypes differ, or there are no samples.
 exact_sum squares_of_mean(std::span<const at::Tensor> gradients,
                           std::span<const double> shares);

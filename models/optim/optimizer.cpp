@@ -1,6 +1,7 @@
 #include "models/optim/optimizer.hpp"
 
 #include "config/text/failure.hpp"
+#include "models/optim/device_optimizer.hpp"
 #include "models/optim/registration.hpp"
 #include "models/optim/slotted_optimizer.hpp"
 
@@ -247,11 +248,11 @@ make_optimizer(const config::training_settings& settings,
 std::unique_ptr<optimizer>
 make_optimizer(const config::training_settings& settings,
                const flat_layout& layout, parameter_groups groups) {
-  for (const auto& x : optimizer_table()) {
-    if (x.facts.name == settings.optimizer) {
-      return x.make(settings, layout, std::move(groups));
-    }
-  }
+  for (const auto& x : optimizer_table())
+    if (x.facts.name == settings.optimizer)
+      return settings.device == "cpu"
+               ? x.make(settings, layout, std::move(groups))
+               : make_device_optimizer(settings, layout, std::move(groups));
   std::string known;
   for (const auto& name : optimizer_names()) {
     known += (known.empty() ? "" : ", ") + name;

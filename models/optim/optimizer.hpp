@@ -1,7 +1,8 @@
 #pragma once
 // Server-side optimisers: one step, including the mean of its gradients, is one
 // pass over flat buffers. They follow PyTorch's torch.optim exactly, so that
-// results can be compared; the bits are the same on every CPU.
+// results can be compared; the bits are the same on every CPU. On a GPU
+// (device_optimizer.hpp) results are the same to rounding.
 
 #include "config/text/settings.hpp"
 #include "models/layout/flat_layout.hpp"

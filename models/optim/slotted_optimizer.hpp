@@ -7,10 +7,7 @@
 #include "config/text/failure.hpp"
 #include "models/kernels/kernels.hpp"
 #include "models/optim/aggregate.hpp"
-#include "models/optim/optimizer.hpp"
-#include "models/scalar.hpp"
-
-#include <ATen/ops/zeros.h>
+#include "models/optim/optimizer_with_slots.hpp"
 
 #include <algorithm>
 #include <array>
@@ -49,18 +46,6 @@ struct block_of_step {
 };
 
 namespace detail {
-
-/// Parts of the same group that follow each other become one.
-inline void merge(std::vector<group_part>& parts) {
-  size_t kept = 0;
-  for (const auto& part : parts) {
-    if (kept > 0 && parts[kept - 1].group == part.group)
-      parts[kept - 1].end = part.end;
-    else
-      parts[kept++] = part;
-  }
-  parts.resize(kept);
-}
 
 /// Goes through blocks in their order and cuts them where a part ends.
 class group_cuts {
@@ -115,24 +100,15 @@ inline bool leaves_caches(const void* next, uint64_t bytes) {
 /// which does the same for the first half of a step: its function updates the
 /// slots, and writes to `next` the numbers that the factor is made of.
 template <class Rule>
-class slotted_optimizer : public optimizer {
+class slotted_optimizer : public optimizer_with_slots {
 public:
   slotted_optimizer(const config::training_settings& settings,
                     const flat_layout& layout, parameter_groups groups,
                     std::vector<std::string> slot_names)
-    : settings_(settings), layout_(layout), groups_(std::move(groups)) {
-    if (!groups_.fit(layout.parameter_count()))
-      throw run_error("groups of parameters do not fit the layout of " +
-                      std::to_string(layout.parameter_count()) + " parameters");
+    : optimizer_with_slots(settings, layout, std::move(groups),
+                           std::move(slot_names)) {
     if (!has_factors())
-      detail::merge(groups_.parts);
-    if (settings.ema_decay > 0)
-      slot_names.emplace_back(average_slot_name);
-    for (const auto& name : slot_names) {
-      slots_.push_back(
-        {name, at::zeros({static_cast<int64_t>(layout.parameter_count())},
-                         to_aten(layout.dtype()))});
-    }
+      merge_parts();
   }
 
   bool has_factors() const noexcept final {
@@ -147,19 +123,15 @@ public:
             const lanes& across, std::span<const double> factors) final {
     require_fit(next);
     require_inputs(current, gradients);
-    if (has_factors() &&
-        std::ranges::any_of(groups_.parts, [&](const auto& part) {
-          return part.parameter >= factors.size();
-        }))
-      throw run_error("a step of " + std::string{name()} +
-                      " needs a factor for each parameter");
-    if (layout_.dtype() == config::scalar_type::float64)
+    if (has_factors())
+      require_factors(factors);
+    if (layout().dtype() == config::scalar_type::float64)
       pass<double>(next, {current, gradients, shares, scale, across}, lr,
                    factors);
     else
       pass<float>(next, {current, gradients, shares, scale, across}, lr,
                   factors);
-    ++steps_;
+    count_step();
   }
 
   std::vector<parameter_squares> measure(const at::Tensor& current,
@@ -172,7 +144,7 @@ public:
                   }) {
       require_inputs(current, gradients);
       inputs in{current, gradients, shares, scale, across};
-      return layout_.dtype() == config::scalar_type::float64
+      return layout().dtype() == config::scalar_type::float64
                ? first_pass<double>(in)
                : first_pass<float>(in);
     } else {
@@ -180,42 +152,13 @@ public:
     }
   }
 
-  std::vector<named_slot> slots() const final { return slots_; }
-
-  uint64_t steps() const noexcept final { return steps_; }
-
-  void load(const std::vector<named_slot>& saved, uint64_t steps) final {
-    if (saved.size() != slots_.size()) {
-      throw run_error("saved state of " + std::to_string(saved.size()) +
-                      " slots is not that of " + std::string{name()} +
-                      ", which has " + std::to_string(slots_.size()));
-    }
-    for (size_t i = 0; i < slots_.size(); ++i) {
-      if (saved[i].name != slots_[i].name ||
-          !layout_.fits_parameters(saved[i].flat)) {
-        throw run_error("saved slot " + saved[i].name + " is not slot " +
-                        slots_[i].name + " of " + std::string{name()} +
-                        " with " + std::to_string(layout_.parameter_count()) +
-                        " values");
-      }
-    }
-    for (size_t i = 0; i < slots_.size(); ++i) {
-      slots_[i].flat.copy_(saved[i].flat);
-    }
-    steps_ = steps;
-  }
-
 protected:
-  const config::training_settings& settings() const noexcept {
-    return settings_;
-  }
-
-  /// The memory of a slot; null if there is none. A block has its part of it
-  /// from `first` on.
+  /// The memory of a slot, by its place among the names; null if there is none.
+  /// A block has its part of it from `first` on.
   template <class T>
   T* slot(size_t i) const {
-    return i < slots_.size() ? slots_[i].flat.template mutable_data_ptr<T>()
-                             : nullptr;
+    return i < own_slots() ? own_slot(i).template mutable_data_ptr<T>()
+                           : nullptr;
   }
 
 private:
@@ -228,20 +171,6 @@ private:
     const lanes& across;
   };
 
-  void require_fit(const at::Tensor& x) const {
-    if (!layout_.fits(x))
-      throw run_error(
-        "weights or gradients do not fit the optimiser's layout of " +
-        std::to_string(layout_.count()) + " parameters");
-  }
-
-  void require_inputs(const at::Tensor& current,
-                      std::span<const at::Tensor> gradients) const {
-    require_fit(current);
-    for (const auto& x : gradients)
-      require_fit(x);
-  }
-
   const Rule& rule() const { return static_cast<const Rule&>(*this); }
 
   /// Calls `apply(first, end, mean)` on several threads, each with a range of
@@ -251,7 +180,7 @@ private:
     using mean_type = blocked_mean<T>;
     mean_type fits{in.gradients, in.shares}; // Or throws.
     auto grain = std::max(fits.block(), least_part);
-    in.across.each(layout_.parameter_count(), grain,
+    in.across.each(layout().parameter_count(), grain,
                    [&](size_t first, size_t end) {
                      mean_type mean{in.gradients, in.shares};
                      apply(first, end, mean);
@@ -285,7 +214,7 @@ private:
   void pass(const at::Tensor& next, const inputs& in, double lr,
             std::span<const double> factors) {
     std::vector<decltype(rule().template begin<T>(lr, group_terms{}))> updates;
-    for (const auto& group : groups_.terms)
+    for (const auto& group : groups().terms)
       updates.push_back(rule().template begin<T>(lr * group.lr_factor, group));
     auto update = [&](const group_part& part, block_of_step<T> x) {
       if (!factors.empty())
@@ -295,9 +224,9 @@ private:
     };
     auto* to = next.mutable_data_ptr<T>();
     const auto* from = in.current.template const_data_ptr<T>();
-    auto streams = to != from && detail::leaves_caches(to, layout_.bytes());
+    auto streams = to != from && detail::leaves_caches(to, layout().bytes());
     each_range<T>(in, [&](size_t begin, size_t end, blocked_mean<T>& mean) {
-      detail::group_cuts cuts{groups_.parts};
+      detail::group_cuts cuts{groups().parts};
       std::array<T, blocked_mean<T>::largest_block> made;
       each_block(mean, begin, end, static_cast<T>(in.scale), !has_factors(),
                  [&](size_t first, size_t n, const T* gradient) {
@@ -317,13 +246,13 @@ private:
   /// the first step, as torch.optim.swa_utils.AveragedModel does.
   template <class T>
   void average(const block_of_step<T>& x) const {
-    if (settings_.ema_decay == 0)
+    if (!averages())
       return;
-    auto* its = slot<T>(slots_.size() - 1) + x.first;
-    if (steps_ == 0)
+    auto* its = average_slot().template mutable_data_ptr<T>() + x.first;
+    if (steps() == 0)
       std::copy_n(x.next, x.count, its);
     else
-      kernels::fastest<T>().blend(static_cast<T>(1 - settings_.ema_decay), its,
+      kernels::fastest<T>().blend(static_cast<T>(1 - settings().ema_decay), its,
                                   x.next, x.count);
   }
 
@@ -333,14 +262,14 @@ private:
   std::vector<parameter_squares> first_pass(const inputs& in) {
     constexpr size_t piece = cut_alignment / sizeof(T);
     std::vector<decltype(rule().template first_half<T>(group_terms{}))> rules;
-    for (const auto& group : groups_.terms)
+    for (const auto& group : groups().terms)
       rules.push_back(rule().template first_half<T>(group));
     const auto* from = in.current.template const_data_ptr<T>();
     std::vector<parameter_squares> out;
     std::mutex guard;
     each_range<T>(in, [&](size_t begin, size_t end, blocked_mean<T>& mean) {
       std::vector<parameter_squares> found;
-      detail::group_cuts cuts{groups_.parts};
+      detail::group_cuts cuts{groups().parts};
       std::array<T, blocked_mean<T>::largest_block> made;
       auto add = [&](const group_part& part, block_of_step<T> x) {
         if (found.empty() || found.back().parameter != part.parameter)
@@ -365,12 +294,6 @@ private:
     });
     return out;
   }
-
-  config::training_settings settings_;
-  flat_layout layout_;
-  parameter_groups groups_;
-  std::vector<named_slot> slots_;
-  uint64_t steps_ = 0;
 };
 
 } // namespace troupe::models

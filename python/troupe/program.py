@@ -27,6 +27,9 @@ VARIABLE = "TROUPE_TRAINER_NODE"
 _LEASH = "TROUPE_LEASH"
 
 
+#: The release of torch that the program is built for; pyproject.toml asks for it.
+BUILT_FOR = "2.11"
+
 #: The program that the wheel has inside.
 _BUNDLED = Path(__file__).parent / "bin" / "trainer_node"
 
@@ -65,8 +68,9 @@ def why_not_loaded(program: str, lines: Iterable[str]) -> str | None:
         if line.startswith(f"{program}: "):
             why = line.removeprefix(f"{program}: ").strip()
             return (
-                f"trainer_node cannot start: {why} ({program}; this Python has torch "
-                f"{torch.__version__} in {_libraries_of_torch().parent})"
+                f"trainer_node cannot start: {why} ({program} is built for torch "
+                f"{BUILT_FOR}; this Python has torch {torch.__version__} in "
+                f"{_libraries_of_torch().parent})"
             )
     return None
 

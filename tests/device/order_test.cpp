@@ -1,5 +1,5 @@
-// The fake device's own rules, and that the engine needs each thing that it
-// waits for.
+// The fake device's own rules, and that engine and server need each thing that
+// they wait for.
 
 #include "tests/device/fake/order.hpp"
 #include "tests/support/process.hpp"
@@ -7,7 +7,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include <cstdlib>
+#include <sstream>
 #include <string>
 
 using namespace troupe::testing;
@@ -63,46 +63,57 @@ TEST_CASE("what the host has waited for is over for all") {
 
 namespace {
 
-struct outcome {
+struct finished {
   int status;
   std::string out;
 };
 
 /// Ends by a signal when the host uses memory that is in use.
-outcome run_without(int dependency, const std::string& program) {
+finished run_without(const char* program, int dependency) {
   temporary_folder home;
   child_options how;
   how.environment = {{"TROUPE_CUDA_LIBRARY", FAKE_CUDA},
                      {"FAKE_NCCL_PACE", "20"},
                      {"FAKE_CUDA_FORGETS", std::to_string(dependency)}};
-  child process{{program}, home.path() / "program", how};
+  child process{{program}, home.path() / "run", how};
   auto status = process.wait();
   return {status, process.out() + process.err()};
 }
 
-} // namespace
-
-TEST_CASE("nothing that the engine waits for can be left out") {
-  auto whole = run_without(0, ONE_BATCH);
+/// The program prints between which numbers it makes something wait.
+void check_all_needed(const char* program, int at_least) {
+  auto whole = run_without(program, 0);
   INFO(whole.out);
   REQUIRE(whole.status == 0);
-  auto all = std::atoi(whole.out.c_str());
-  CHECK(all >= 10);
-  for (int i = 1; i <= all; ++i) {
-    auto found = run_without(i, ONE_BATCH);
+  int first = 0;
+  int last = 0;
+  std::istringstream{whole.out} >> first >> last;
+  CHECK(last - first + 1 >= at_least);
+  for (int i = first; i <= last; ++i) {
+    auto found = run_without(program, i);
     INFO("without dependency " << i << ": " << found.out);
     CHECK(found.status != 0);
   }
 }
 
+} // namespace
+
+TEST_CASE("nothing that the engine waits for can be left out") {
+  check_all_needed(ONE_BATCH, 10);
+}
+
+TEST_CASE("nothing that a server's versions wait for can be left out") {
+  check_all_needed(FEW_STEPS, 10);
+}
+
 // Some are not needed in every run: whoever gets a payload waits for an event
 // of which its process may know already that it has happened.
 TEST_CASE("what GPUs wait for that send each other numbers is needed") {
-  auto whole = run_without(0, ONE_EXCHANGE);
+  auto whole = run_without(ONE_EXCHANGE, 0);
   INFO(whole.out);
   REQUIRE(whole.status == 0);
   auto noticed = 0;
   for (int i = std::atoi(whole.out.c_str()); i > 0; --i)
-    noticed += run_without(i, ONE_EXCHANGE).status != 0 ? 1 : 0;
+    noticed += run_without(ONE_EXCHANGE, i).status != 0 ? 1 : 0;
   CHECK(noticed >= 15);
 }

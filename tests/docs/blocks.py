@@ -19,6 +19,7 @@ DOCUMENTS = (
     "docs/cluster.md",
     "docs/python.md",
     "docs/datasets.md",
+    "docs/devices.md",
 )
 
 SHELL = ("sh", "bash", "console")

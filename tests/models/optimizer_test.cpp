@@ -111,6 +111,7 @@ TEST_CASE("an average of the weights is that of torch's AveragedModel",
           "[optimizer]") {
   settings s;
   s.optimizer = GENERATE("sgd", "adamw", "lamb");
+  s.momentum = GENERATE(0.0, 0.9);
   s.ema_decay = 0.9;
   auto uut = make_optimizer(s, layout_of(config::scalar_type::float32));
   auto weights = at::randn({count});

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 using namespace troupe::testing;
@@ -28,8 +30,9 @@ struct fake_device {
   ~fake_device() {
     unsetenv("TROUPE_CUDA_LIBRARY");
     unsetenv("CUDA_VISIBLE_DEVICES");
-    unsetenv("FAKE_CUDA_DEVICES");
-    unsetenv("FAKE_CUDA_MEMORY");
+    for (const auto* one : {"FAKE_CUDA_DEVICES", "FAKE_CUDA_MEMORY",
+                            "FAKE_CUDA_DRIVER", "FAKE_CUDA_FAILS_AFTER"})
+      unsetenv(one);
   }
 };
 
@@ -125,10 +128,119 @@ TEST_CASE("a device that cannot be used is one line") {
   setenv("FAKE_CUDA_DEVICES", "0", 1);
   CHECK_THAT(complaint(simulate + on_gpu, 1),
              ContainsSubstring("no GPU can be used"));
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  CHECK_THAT(complaint(simulate + on_gpu, 1),
+             ContainsSubstring("there is no device; see what nvidia-smi says"));
+  unsetenv("FAKE_CUDA_DEVICES");
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  CHECK_THAT(complaint(simulate + on_gpu, 1),
+             ContainsSubstring("no GPU can be used (CUDA: "
+                               "CUDA_VISIBLE_DEVICES= leaves no device; unset "
+                               "it), or use --device cpu"));
+  setenv("FAKE_CUDA_DRIVER", "12040", 1);
+  CHECK_THAT(complaint(simulate + on_gpu, 1),
+             ContainsSubstring("the driver is for CUDA 12.4, older than the "
+                               "runtime 13.0; install a newer driver"));
+  setenv("FAKE_CUDA_DRIVER", "0", 1);
+  CHECK_THAT(complaint(simulate + on_gpu, 1),
+             ContainsSubstring("there is no driver; install NVIDIA's"));
   setenv("TROUPE_CUDA_LIBRARY", "/nowhere/libtorch_cuda.so", 1);
   CHECK_THAT(complaint(simulate + on_gpu, 1),
              ContainsSubstring("a GPU needs LibTorch's CUDA part, which cannot "
                                "be opened: /nowhere/libtorch_cuda.so"));
+}
+
+TEST_CASE("another release of PyTorch is one line with both") {
+  namespace fs = std::filesystem;
+  fake_device device;
+  process_fixture on;
+  auto torch = on.home() / "torch";
+  fs::create_directories(torch / "lib");
+  fs::create_symlink(FAKE_CUDA, torch / "lib" / "libtorch_cuda.so");
+  setenv("TROUPE_CUDA_LIBRARY", (torch / "lib" / "libtorch_cuda.so").c_str(),
+         1);
+  auto of_release = [&](const std::string& release) {
+    std::ofstream{torch / "version.py"} << "from typing import Optional\n"
+                                        << "__version__ = '" << release
+                                        << "'\n";
+    return on.start("release",
+                    flags{"--simulate", "--workers", "1", "--max-steps", "1",
+                          "--evaluator", "false", "--train-dir",
+                          (on.home() / "run").string()} +
+                      on_gpu);
+  };
+  auto other = of_release("2.9.1+cu128");
+  CHECK(other.wait() == 1);
+  INFO(other.report());
+  CHECK(std::ranges::count(other.err(), '\n') == 1);
+  CHECK_THAT(other.err(), ContainsSubstring(
+                            "a GPU needs LibTorch's CUDA part of release "
+                            "2.11.0, which this program is built with, but"));
+  CHECK_THAT(other.err(), ContainsSubstring("is of 2.9.1+cu128; name another "
+                                            "one with TROUPE_CUDA_LIBRARY"));
+  auto same = of_release("2.11.0+cu130");
+  CHECK(same.wait() == 0);
+}
+
+TEST_CASE(
+  "a worker whose device fails ends with a line, and the others go on") {
+  fake_device device;
+  process_fixture on{recorded};
+  auto server = on.listening_server(
+    {"--workers", "2", "--policy", "async", "--epochs", "4"});
+  setenv("FAKE_CUDA_FAILS_AFTER", "3000", 1);
+  auto failing = on.worker(on_gpu);
+  unsetenv("FAKE_CUDA_FAILS_AFTER");
+  auto other = on.worker(on_gpu);
+  check_end(failing, 1);
+  CHECK(std::ranges::count(failing.err(), '\n') == 1);
+  CHECK_THAT(failing.err(),
+             ContainsSubstring("CUDA error: unspecified launch failure"));
+  CHECK(server.wait() == 0);
+  INFO(server.report());
+  CHECK(other.wait() == 0);
+  CHECK(on.summary()["samples_applied"] == 4 * digits);
+  CHECK(std::ranges::any_of(
+    on.metrics(), [](const json& line) { return line["kind"] == "left"; }));
+  check_replayed(on);
+}
+
+TEST_CASE("a device that fails ends a run with a line, whenever that is") {
+  fake_device device;
+  // While networks are made, memory is taken, gradients and scores computed.
+  for (const auto* calls :
+       {"1", "30", "45", "50", "55", "60", "110", "170", "400"}) {
+    process_fixture on;
+    setenv("FAKE_CUDA_FAILS_AFTER", calls, 1);
+    auto run = on.simulate(
+      flags{"--workers", "1", "--epochs", "3", "--eval-freq", "1"} + on_gpu);
+    CHECK(run.wait() == 1);
+    INFO("after " << calls << " calls: " << run.report());
+    CHECK(std::ranges::count(run.err(), '\n') == 1);
+    CHECK_THAT(run.err(),
+               ContainsSubstring("CUDA error: unspecified launch failure"));
+  }
+}
+
+TEST_CASE("an evaluator whose device fails ends with a line, and the run is "
+          "completed") {
+  fake_device device;
+  process_fixture on;
+  auto server = on.listening_server(
+    {"--workers", "1", "--epochs", "2", "--eval-freq", "10"});
+  setenv("FAKE_CUDA_FAILS_AFTER", "40", 1);
+  auto evaluator = on.evaluator(on_gpu);
+  unsetenv("FAKE_CUDA_FAILS_AFTER");
+  auto worker = on.worker(on_gpu);
+  check_end(evaluator, 1);
+  CHECK_THAT(evaluator.err(),
+             ContainsSubstring("evaluating failed: CUDA error: unspecified "
+                               "launch failure; this process cannot use the "
+                               "GPU any more"));
+  CHECK(std::ranges::count(evaluator.err(), '\n') == 1);
+  CHECK(server.wait() == 0);
+  CHECK(worker.wait() == 0);
+  CHECK(on.summary()["samples_applied"] == 2 * digits);
 }
 
 TEST_CASE("where there is no GPU, auto computes on the CPU") {

@@ -2,10 +2,12 @@
 
 import multiprocessing
 import os
+import re
 import sys
 import threading
 import unittest
 import warnings
+from pathlib import Path
 from unittest import mock
 
 import cluster
@@ -13,6 +15,7 @@ import toy
 import torch
 import troupe
 from troupe import blocks, frames, program, safetensors, session
+from troupe.program import BUILT_FOR
 from torch import nn
 from torch.nn.functional import cross_entropy
 
@@ -245,7 +248,10 @@ class Refused(cluster.Case):
         (self.folder / "libtorch_cpu.so").touch()
         with mock.patch.dict(os.environ, {"LD_LIBRARY_PATH": str(self.folder)}):
             refuse("trainer_node cannot start: error while loading shared libraries: "
-                   ".*libtorch_cpu.so: file too short .*this Python has torch ")
+                   ".*libtorch_cpu.so: file too short .*trainer_node is built for torch "
+                   f"{BUILT_FOR}; this Python has torch {re.escape(torch.__version__)} in ")
+        package = Path(troupe.__file__).parents[1] / "pyproject.toml"
+        self.assertIn(f'"torch=={BUILT_FOR}.*"', package.read_text())
 
     def test_a_network_that_the_program_computes(self):
         _, port = self.serve("--workers", 1)

@@ -202,11 +202,15 @@ void recorded_run::check_end(const proto::LogEvent& found) {
   }
   end_checked_ = true;
   auto ours = found.ended();
-  if (current_.ended().state_sha256().empty())
+  auto theirs = current_.ended();
+  if (theirs.state_sha256().empty())
     ours.clear_state_sha256(); // Not in the event log.
-  if (current_.ended().weights_sha256().empty())
-    ours.clear_weights_sha256(); // Its shards were not all there.
-  if (auto value = difference(current_.ended(), ours); !value.empty())
+  // Empty if its shards were not all there.
+  if (theirs.weights_sha256().empty() || other_weights_allowed_) {
+    ours.clear_weights_sha256();
+    theirs.clear_weights_sha256();
+  }
+  if (auto value = difference(theirs, ours); !value.empty())
     throw run_error(line("ended." + value));
 }
 

@@ -25,6 +25,10 @@ public:
   /// Allows the replay to stop earlier than the recorded run.
   void allow_early_stop() { early_stop_allowed_ = true; }
 
+  /// The replay computes with other roundings: its weights need not be the
+  /// run's, bit for bit.
+  void allow_other_weights() { other_weights_allowed_ = true; }
+
   /// The current event; valid until `advance`.
   const proto::LogEvent& current() const { return current_; }
 
@@ -80,6 +84,7 @@ private:
   bool seen_ = true; ///< The server has had the current event.
   bool closed_ = false;
   bool early_stop_allowed_ = false;
+  bool other_weights_allowed_ = false;
   bool stopped_early_ = false;
   bool end_checked_ = false;
   std::optional<std::string> failure_;

@@ -165,7 +165,26 @@ void give_back_pinned(void* context) {
 } // namespace
 
 int device_count() {
+  const auto* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible != nullptr && *visible == '\0')
+    return 0;
+  if (std::getenv("FAKE_CUDA_DRIVER") != nullptr)
+    return 0;
   return static_cast<int>(number_from("FAKE_CUDA_DEVICES", 2));
+}
+
+void require_working() {
+  static const auto last = number_from("FAKE_CUDA_FAILS_AFTER", SIZE_MAX);
+  static std::atomic<size_t> calls{0};
+  if (++calls <= last)
+    return;
+  constexpr int launch_failure = 719;
+  throw c10::AcceleratorError{
+    {__func__, __FILE__, static_cast<uint32_t>(__LINE__)},
+    launch_failure,
+    "CUDA error: unspecified launch failure\nCUDA kernel errors might be "
+    "asynchronously reported at some other API call, so the stacktrace below "
+    "might be incorrect.\n"};
 }
 
 c10::Stream current_stream(c10::Device where) {
@@ -254,6 +273,7 @@ clock clock_of(c10::Stream where) {
 } // namespace
 
 operation::operation(c10::Stream where, std::string name) {
+  require_working();
   auto open = let_progress(clock_of(where));
   TORCH_CHECK(open.empty(), "fake device: ", name, " on stream ",
               number_of(where), " is behind ", open,
@@ -326,6 +346,7 @@ int dependencies() {
 }
 
 void record(event& x, c10::Stream where) {
+  require_working();
   if (is_forgotten())
     return;
   auto& on = device();
@@ -337,6 +358,7 @@ void record(event& x, c10::Stream where) {
 }
 
 void block(const event& x, c10::Stream where) {
+  require_working();
   if (is_forgotten())
     return;
   auto& on = device();
@@ -346,6 +368,7 @@ void block(const event& x, c10::Stream where) {
 }
 
 bool query(event& x) {
+  require_working();
   if (!x.recorded)
     return true;
   if (!let_progress(x.seen).empty())
@@ -360,6 +383,7 @@ bool query(event& x) {
 }
 
 void wait_for(const event& x) {
+  require_working();
   if (is_forgotten())
     return;
   wait_for_late_work(x.seen);
@@ -374,6 +398,7 @@ void wait_for(c10::Stream where) {
 }
 
 void finish(c10::Stream where) {
+  require_working();
   auto seen = clock_of(where);
   wait_for_late_work(seen);
   auto& on = device();
@@ -389,6 +414,7 @@ bool query(c10::Stream where) {
 }
 
 void wait_for_all(c10::DeviceIndex which) {
+  require_working();
   if (is_forgotten())
     return;
   for (c10::StreamId i = 0; i < streams_of_device; ++i)
@@ -398,6 +424,7 @@ void wait_for_all(c10::DeviceIndex which) {
 // -- memory -------------------------------------------------------------------
 
 c10::DataPtr take_memory(size_t bytes) {
+  require_working();
   auto where = current_device();
   if (bytes == 0)
     return {nullptr, where};
@@ -444,6 +471,7 @@ void use_on(const c10::DataPtr& memory, c10::Stream where) {
 }
 
 c10::DataPtr take_pinned(size_t bytes) {
+  require_working();
   auto file = memfd_create("pinned", MFD_CLOEXEC);
   auto x = std::make_unique<struct block>();
   x->bytes = whole_pages(bytes);

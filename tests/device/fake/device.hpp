@@ -18,11 +18,18 @@
 
 namespace troupe::testing::fake {
 
-/// From FAKE_CUDA_DEVICES; 2 without it.
+/// From FAKE_CUDA_DEVICES, 2 without it; none if CUDA_VISIBLE_DEVICES is empty
+/// or FAKE_CUDA_DRIVER names a version (12040 is 12.4), which counts as too
+/// old; 0: there is no driver.
 int device_count();
 
 /// The stream that this thread enqueues work to.
 c10::Stream current_stream(c10::Device where);
+
+/// To be called by all that is asked of the device: after so many calls as
+/// FAKE_CUDA_FAILS_AFTER says each fails.
+/// @throws c10::AcceleratorError as LibTorch does.
+void require_working();
 
 /// Returns the one before.
 c10::Stream exchange_stream(c10::Stream next);

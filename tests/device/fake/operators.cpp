@@ -7,6 +7,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/_local_scalar_dense.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <torch/library.h>
 
@@ -126,7 +127,12 @@ private:
       return x;
     if (!where_)
       where_ = x.device();
-    pairs_.push_back({x, on_host(x), i, is_written(i)});
+    auto written = is_written(i);
+    // An empty result gets its size from the operator.
+    auto grows = written && x.numel() == 0;
+    pairs_.push_back(
+      {x, grows ? at::empty({0}, x.options().device(at::kCPU)) : on_host(x), i,
+       written});
     return pairs_.back().host;
   }
 
@@ -162,11 +168,18 @@ private:
       if (alias != nullptr && alias->isWrite() &&
           op_.schema().arguments()[each.argument].alias_info() != nullptr &&
           op_.schema().arguments()[each.argument].alias_info()->beforeSets() ==
-            alias->beforeSets())
+            alias->beforeSets()) {
+        if (each.host.numel() != each.device.numel())
+          each.device.set_data(on_device_from(each.host, now));
         return each.device;
+      }
     for (const auto& each : pairs_)
       if (x.is_alias_of(each.host))
         return view_of(each, x);
+    return on_device_from(x, now);
+  }
+
+  at::Tensor on_device_from(const at::Tensor& x, operation& now) const {
     auto out = empty_like_host(x, *where_);
     writes(now, out);
     on_host(out).copy_(x);

@@ -1,0 +1,66 @@
+#include "actors/shards/weights_versions.hpp"
+
+#include "actors/runtime/tensor_payload.hpp"
+#include "models/device/device_tensor.hpp"
+#include "models/scalar.hpp"
+
+#include <utility>
+
+namespace troupe {
+
+namespace {
+
+models::weights_store make_store(uint64_t count, config::scalar_type dtype,
+                                 c10::Device where,
+                                 const payload_memory_ptr& memory) {
+  if (where.is_cpu())
+    return {count, dtype, memory};
+  return {count, dtype, where};
+}
+
+} // namespace
+
+weights_versions::weights_versions(uint64_t count, config::scalar_type dtype,
+                                   c10::Device where, payload_memory_ptr memory)
+  : where_(where), store_(make_store(count, dtype, where, memory)),
+    copies_(where.is_cpu() ? nullptr
+                           : models::pool_of_copies(
+                               count * models::size_of(dtype), memory)) {
+  // nop
+}
+
+payload weights_versions::newest() const {
+  auto flat = newest_ ? at::Tensor{} : newest_flat();
+  return flat.defined() ? to_payload(std::move(flat), copies_) : newest_;
+}
+
+at::Tensor weights_versions::newest_flat() const {
+  auto newest = store_.newest();
+  return newest ? newest->flat : at::Tensor{};
+}
+
+at::Tensor weights_versions::step_buffer() {
+  if (!newest_ || newest_.owner().use_count() > 1)
+    return store_.next_buffer();
+  if (const auto* there = newest_.device())
+    static_cast<const models::device_tensor*>(there)->wait_for_readers();
+  newest_ = {};
+  return store_.step_buffer();
+}
+
+void weights_versions::publish(version id, at::Tensor flat) {
+  newest_ = to_payload(store_.publish(id, std::move(flat))->flat, copies_);
+}
+
+payload weights_versions::place(const payload& numbers) const {
+  const auto* there = numbers.device();
+  if (where_.is_cpu() || !numbers ||
+      (there != nullptr && there->device() == where_.index()))
+    return numbers;
+  auto out = to_payload(to_tensor(numbers, where_));
+  if (auto finite = numbers.finite())
+    out.know_finite(*finite);
+  return out;
+}
+
+} // namespace troupe
