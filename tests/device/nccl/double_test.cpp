@@ -128,7 +128,7 @@ TEST_CASE("who sends without waiting for what computes is told") {
   at::Tensor from;
   {
     c10::StreamGuard guard{computes};
-    from = numbers_on(all[0], 0) + 1;
+    from = at::arange(1000, at::kFloat).to(all[0].device()) + 1;
   }
   SECTION("with an event all is well") {
     all[0].wait_for(computes);
