@@ -3,6 +3,7 @@
 #include "actors/runtime/tensor_payload.hpp"
 #include "config/text/failure.hpp"
 #include "models/device/accelerator.hpp"
+#include "models/engine/guarded.hpp"
 #include "models/optim/aggregate.hpp"
 #include "models/optim/clipping.hpp"
 
@@ -123,7 +124,9 @@ void shard_model::load(const models::flat_layout& whole,
 bool shard_model::sound(const payload& gradient) const {
   if (gradient.finite().value_or(false))
     return true; // Else the statistics may be what is not finite.
-  return !optimizer_ || models::all_finite(own(gradient), passes_.across);
+  return !optimizer_ || models::guarded("checking a gradient", [&] {
+    return models::all_finite(own(gradient), passes_.across);
+  });
 }
 
 auto shard_model::parts_of(std::span<const payload> gradients,
@@ -146,9 +149,11 @@ void shard_model::apply(const at::Tensor& next, const at::Tensor& current,
                         const step_terms& with) {
   if (!optimizer_)
     return;
-  auto parts = parts_of(gradients, shares);
-  optimizer_->step(own(next), own(current), parts.gradients, parts.shares,
-                   with.lr, with.scale, passes_.across, with.factors);
+  models::guarded("a step of the parameter server", [&] {
+    auto parts = parts_of(gradients, shares);
+    optimizer_->step(own(next), own(current), parts.gradients, parts.shares,
+                     with.lr, with.scale, passes_.across, with.factors);
+  });
 }
 
 std::vector<models::parameter_squares>

@@ -2,6 +2,7 @@
 
 #include "actors/runtime/tensor_payload.hpp"
 #include "models/device/device_tensor.hpp"
+#include "models/engine/guarded.hpp"
 #include "models/scalar.hpp"
 
 #include <utility>
@@ -21,8 +22,10 @@ models::weights_store make_store(uint64_t count, config::scalar_type dtype,
 } // namespace
 
 weights_versions::weights_versions(uint64_t count, config::scalar_type dtype,
-                                   c10::Device where, payload_memory_ptr memory)
-  : where_(where), store_(make_store(count, dtype, where, memory)),
+                                   c10::Device where, payload_memory_ptr memory,
+                                   bool leave)
+  : where_(where), leave_(leave),
+    store_(make_store(count, dtype, where, memory)),
     copies_(where.is_cpu() ? nullptr
                            : models::pool_of_copies(
                                count * models::size_of(dtype), memory)) {
@@ -50,6 +53,8 @@ at::Tensor weights_versions::step_buffer() {
 
 void weights_versions::publish(version id, at::Tensor flat) {
   newest_ = to_payload(store_.publish(id, std::move(flat))->flat, copies_);
+  if (leave_)
+    newest_.host_bytes();
 }
 
 payload weights_versions::place(const payload& numbers) const {
@@ -57,7 +62,9 @@ payload weights_versions::place(const payload& numbers) const {
   if (where_.is_cpu() || !numbers ||
       (there != nullptr && there->device() == where_.index()))
     return numbers;
-  auto out = to_payload(to_tensor(numbers, where_));
+  auto out = models::guarded("copying a gradient to a GPU", [&] {
+    return to_payload(to_tensor(numbers, where_));
+  });
   if (auto finite = numbers.finite())
     out.know_finite(*finite);
   return out;

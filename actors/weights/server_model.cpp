@@ -185,8 +185,9 @@ server_model::server_model(const config::training_settings& settings,
   if (with.shards > 1 || settings.ema_decay > 0)
     wholes_ = std::make_unique<models::flat_pool>(layout_->count(),
                                                   layout_->dtype(), memory);
-  versions_ = std::make_unique<weights_versions>(
-    own_range().count, layout_->dtype(), device_, std::move(memory));
+  versions_ =
+    std::make_unique<weights_versions>(own_range().count, layout_->dtype(),
+                                       device_, std::move(memory), with.leave);
   auto groups = models::within(models::groups_of(*layout_, settings), range);
   part_ = {settings, layout_->dtype(), range, groups, {first_, with.across}};
 }

@@ -70,6 +70,7 @@ make_beginnings(const config::training_settings& settings, int64_t classes,
 struct shared_work {
   uint32_t shards = 1;  ///< The lead and the shards in other processes.
   models::lanes across; ///< Threads in this process.
+  bool leave = true;    ///< Other processes read the weights.
 };
 
 class server_model {

@@ -1,6 +1,7 @@
 // Runs whose workers and evaluators compute on a device: the fake one, which
 // has the bits of the CPU and reports each access that nothing orders.
 
+#include "tests/process/peers.hpp"
 #include "tests/process/process_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -36,6 +37,9 @@ struct fake_device {
   }
 };
 
+/// Of the weights of a server on a device, beside those of its replay.
+constexpr double rounding = 1e-2;
+
 const flags on_gpu{"--device", "cuda"};
 
 } // namespace
@@ -48,7 +52,69 @@ TEST_CASE("a cluster in one process trains on a device") {
   CHECK(run.wait() == 0);
   INFO(run.report());
   CHECK(on.summary()["samples_applied"] == 2 * digits);
-  check_replayed(on); // On the CPU.
+  check_replayed(on, rounding); // On the CPU.
+}
+
+TEST_CASE("a server on a device serves workers of all kinds over all paths") {
+  fake_device device;
+  process_fixture on{recorded};
+  auto server = on.listening_server(
+    {"--workers", "3", "--policy", "sync", "--optimizer", "adam", "--ema-decay",
+     "0.9", "--clip-norm", "1", "--epochs", "2", "--device", "cuda:1"});
+  CHECK(server.said("device +cuda:1"));
+  auto near = on.worker({"--device", "cuda:1"}); // As the server: it is named.
+  auto on_host = on.worker();
+  auto far = on.worker({"--transport", "stream"});
+  auto evaluator = on.evaluator();
+  check_end(server, 0);
+  check_end(near, 0);
+  check_end(on_host, 0);
+  check_end(far, 0);
+  check_end(evaluator, 0);
+  CHECK(on.summary()["samples_applied"] == 2 * digits);
+  check_replayed(on, rounding);
+  // A server on the CPU goes on from there.
+  auto next = on.simulate({"--resume", "auto", "--epochs", "3"});
+  check_end(next, 0);
+  CHECK(on.summary()["samples_applied"] == 3 * digits);
+}
+
+TEST_CASE("peers keep their shards on the devices that compute") {
+  fake_device device;
+  process_fixture on{recorded};
+  auto peers = start_peers(on, 2, {"--epochs", "2", "--device", "cuda"});
+  check_ends_of(peers, 0);
+  CHECK(on.summary()["samples_applied"] == 2 * digits);
+  check_replayed(on, rounding);
+}
+
+TEST_CASE("a server whose device fails ends with a line") {
+  fake_device device;
+  process_fixture on;
+  setenv("FAKE_CUDA_FAILS_AFTER", "1000", 1);
+  auto server = on.listening_server({"--workers", "1", "--device", "cuda:0"});
+  unsetenv("FAKE_CUDA_FAILS_AFTER");
+  auto worker = on.worker();
+  check_end(server, 1);
+  INFO(server.report());
+  CHECK_THAT(server.err(),
+             ContainsSubstring("this process cannot use the GPU any more"));
+  CHECK(std::ranges::count(server.err(), '\n') == 1);
+  check_end(worker, 1);
+}
+
+TEST_CASE("of two shards of a server one computes on a device") {
+  fake_device device;
+  process_fixture on{recorded};
+  sharded_server server{on,
+                        2,
+                        {"--workers", "1", "--epochs", "2", "--optimizer",
+                         "lamb", "--device", "cuda:0"}};
+  auto worker = on.worker();
+  server.check_ends(0);
+  check_end(worker, 0);
+  CHECK(on.summary()["samples_applied"] == 2 * digits);
+  check_replayed(on, rounding);
 }
 
 TEST_CASE(
