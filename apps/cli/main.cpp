@@ -357,6 +357,7 @@ int main(int argc, char** argv) {
       return 0;
     }
     auto meeting = app::meet_by_file(call.config);
+    app::open_placed_devices(call.config.values);
     say_device(app::choose_device(call.config.values));
     app::keep_tensor_memory(call.config.values);
     return static_cast<int>(

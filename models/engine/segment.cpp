@@ -141,6 +141,18 @@ segment::own(const std::vector<parameter_slot>& all) const {
   return out;
 }
 
+element_range segment::tighten() {
+  element_range out{0, 0};
+  if (!slots_.empty()) {
+    out.first = slots_.front().offset;
+    out.count = slots_.back().offset + slots_.back().count - out.first;
+  }
+  for (auto& slot : slots_)
+    slot.offset -= out.first;
+  range_ = {range_.first + out.first, out.count};
+  return out;
+}
+
 bool segment::has_frozen_statistics(const torch::nn::Module& layer) const {
   auto own = layer.buffers(/*recurse=*/false);
   return std::ranges::any_of(own, [this](const at::Tensor& buffer) {

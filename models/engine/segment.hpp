@@ -88,6 +88,14 @@ public:
   /// Where the statistics of its parts lie among all statistics.
   const element_range& statistics() const noexcept { return statistics_range_; }
 
+  /// Its parameters, relative to the first element of its buffers.
+  const std::vector<parameter_slot>& slots() const noexcept { return slots_; }
+
+  /// Makes the buffers of batches as small as they can be: from now on they
+  /// have the elements from its first parameter to the end of its last.
+  /// Returns these, relative to the buffers before. @pre No batch is in hand.
+  element_range tighten();
+
   // -- batches ----------------------------------------------------------------
 
   /// Binds the buffers of a batch. @throws run_error if sizes do not fit.

@@ -2,9 +2,9 @@
 // access that an event does not order.
 
 #include "config/text/failure.hpp"
-#include "models/device/accelerator.hpp"
 #include "models/engine/compute.hpp"
 #include "models/scalar.hpp"
+#include "tests/device/open_fake.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
@@ -13,19 +13,13 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/zeros.h>
 #include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
-
-#include <cstdlib>
 
 using namespace troupe;
 using namespace troupe::models;
 
 namespace {
 
-void open_fake() {
-  setenv("TROUPE_CUDA_LIBRARY", FAKE_CUDA, 1);
-  open_cuda();
-}
+using troupe::testing::open_fake;
 
 config::training_settings settings_of(const std::string& network,
                                       const std::string& device) {

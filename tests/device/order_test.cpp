@@ -69,27 +69,36 @@ struct batch {
 };
 
 /// Ends by a signal when the host uses memory that is in use.
-batch compute_without(int dependency) {
+batch compute_without(const char* program, int dependency) {
   temporary_folder home;
   child_options how;
   how.environment = {{"TROUPE_CUDA_LIBRARY", FAKE_CUDA},
                      {"FAKE_CUDA_FORGETS", std::to_string(dependency)}};
-  child process{{ONE_BATCH}, home.path() / "batch", how};
+  child process{{program}, home.path() / "batch", how};
   auto status = process.wait();
   return {status, process.out() + process.err()};
+}
+
+/// Checks that a program notices each dependency that is left out.
+void check_needed(const char* program, int least) {
+  auto whole = compute_without(program, 0);
+  INFO(whole.out);
+  REQUIRE(whole.status == 0);
+  auto all = std::atoi(whole.out.c_str());
+  CHECK(all >= least);
+  for (int i = 1; i <= all; ++i) {
+    auto found = compute_without(program, i);
+    INFO("without dependency " << i << ": " << found.out);
+    CHECK(found.status != 0);
+  }
 }
 
 } // namespace
 
 TEST_CASE("nothing that the engine waits for can be left out") {
-  auto whole = compute_without(0);
-  INFO(whole.out);
-  REQUIRE(whole.status == 0);
-  auto all = std::atoi(whole.out.c_str());
-  CHECK(all >= 10);
-  for (int i = 1; i <= all; ++i) {
-    auto found = compute_without(i);
-    INFO("without dependency " << i << ": " << found.out);
-    CHECK(found.status != 0);
-  }
+  check_needed(ONE_BATCH, 10);
+}
+
+TEST_CASE("nothing that a segment waits for can be left out") {
+  check_needed(ONE_SEGMENT, 10);
 }

@@ -1,11 +1,11 @@
 // Runs whose workers and evaluators compute on a device: the fake one, which
 // has the bits of the CPU and reports each access that nothing orders.
 
+#include "tests/process/fake_device.hpp"
 #include "tests/process/process_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -15,23 +15,6 @@ using namespace troupe::testing;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-/// Children of this process find the fake device, and no other test takes
-/// theirs.
-struct fake_device {
-  fake_device() {
-    auto own = std::to_string(getpid());
-    setenv("TROUPE_CUDA_LIBRARY", FAKE_CUDA, 1);
-    setenv("CUDA_VISIBLE_DEVICES", (own + "-0," + own + "-1").c_str(), 1);
-  }
-
-  ~fake_device() {
-    unsetenv("TROUPE_CUDA_LIBRARY");
-    unsetenv("CUDA_VISIBLE_DEVICES");
-    unsetenv("FAKE_CUDA_DEVICES");
-    unsetenv("FAKE_CUDA_MEMORY");
-  }
-};
 
 const flags on_gpu{"--device", "cuda"};
 
@@ -117,11 +100,10 @@ TEST_CASE("a device that cannot be used is one line") {
   CHECK_THAT(
     complaint(simulate + flags{"--device", "cuda:2"}, 1),
     ContainsSubstring("--device cuda:2: there are 2 GPUs, cuda:0 to cuda:1"));
-  CHECK_THAT(complaint(simulate + flags{"--device", "cuda", "--mode",
-                                        "pipeline", "--stages", "2"},
-                       2),
-             ContainsSubstring("with --mode pipeline this release computes on "
-                               "the CPU"));
+  CHECK_THAT(complaint(simulate + flags{"--mode", "remote-forward",
+                                        "--placement", "*=ps:0:cuda:5"},
+                       1),
+             ContainsSubstring("[placement]: device cuda:5: there are 2 GPUs"));
   setenv("FAKE_CUDA_DEVICES", "0", 1);
   CHECK_THAT(complaint(simulate + on_gpu, 1),
              ContainsSubstring("no GPU can be used"));
