@@ -5,6 +5,7 @@
 #include "actors/runtime/tensor_payload.hpp"
 #include "config/text/one_line.hpp"
 #include "models/device/accelerator.hpp"
+#include "models/engine/loss_scale.hpp"
 #include "models/engine/replicas.hpp"
 
 #include <ATen/Parallel.h>
@@ -38,6 +39,15 @@ std::function<void(uint64_t)> early_send_by(gradient_stream& way,
   return [&way, size = size_of(gradient.shape().type)](uint64_t first) {
     way.ready(first * size);
   };
+}
+
+/// What a worker tells of half precision, as means over the samples of a step.
+config::metrics metrics_of(const models::gradient_result& found) {
+  if (!found.scale)
+    return {};
+  return {
+    {config::native_metrics::loss_scale, *found.scale},
+    {config::native_metrics::overflows, static_cast<double>(found.overflows)}};
 }
 
 /// A GPU copies to pinned memory while it computes; what other processes see
@@ -96,7 +106,7 @@ compute_state::compute_state(pointer self, const computing_parts& parts,
     gradients_(engine_.layout().count(), engine_.layout().dtype(),
                memory_of_gradients(parts)),
     others_(std::move(others)) {
-  // nop
+  models::require_gpu_for_fp16(parts.settings.training);
 }
 
 compute_actor::behavior_type compute_state::make_behavior() {
@@ -158,6 +168,7 @@ compute_state::compute(const compute_task& task,
   report.loss = found.loss;
   report.seconds = clock.elapsed(self_) - waited;
   report.waited = waited;
+  report.metrics = metrics_of(found);
   if (task.early_gradients && !report.cancelled)
     task.early_gradients->computed(report.seconds);
   return report;
@@ -168,6 +179,15 @@ compute_state::compute(const compute_task& task,
 // -- replicas -----------------------------------------------------------------
 
 namespace {
+
+/// Of all replicas the smallest scale and the number of all overflows.
+void add_metrics(config::metrics& sum, const config::metrics& next) {
+  for (size_t i = 0; i < std::min(sum.size(), next.size()); ++i)
+    if (sum[i].name == config::native_metrics::overflows)
+      sum[i].value += next[i].value;
+    else
+      sum[i].value = std::min(sum[i].value, next[i].value);
+}
 
 /// The task of a replica: its part of the batch. Its gradient is not sent
 /// early, since it is only a part of the worker's.
@@ -226,6 +246,7 @@ caf::expected<gradient_report> compute_state::add_up(shared_batch& done) try {
     sum->samples += next->samples;
     sum->loss = sum->loss + next->loss;
     sum->waited = std::max<double>(sum->waited, next->waited);
+    add_metrics(sum->metrics, next->metrics);
     if (!sum->cancelled)
       models::add_replica(engine_.layout(), done.gradient,
                           to_tensor(next->gradient));

@@ -3,7 +3,9 @@
 #include "models/scalar.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <utility>
@@ -102,6 +104,26 @@ void device_transfers::finish_gradient() {
   tell_arrived(/*wait=*/true);
   host_.reset();
   told_ = nullptr;
+}
+
+void device_transfers::begin_numbers(const std::vector<at::Tensor>& numbers) {
+  at::NoGradGuard no_grad;
+  std::vector<at::Tensor> all;
+  for (const auto& x : numbers)
+    all.push_back(x.reshape({1}));
+  auto there = at::cat(all);
+  numbers_ =
+    at::empty_like(there, there.options().device(at::kCPU).pinned_memory(true));
+  numbers_.copy_(there, /*non_blocking=*/true);
+  numbers_arrived_.emplace(compute_.device_type());
+  numbers_arrived_->record(compute_);
+}
+
+std::vector<double> device_transfers::finish_numbers() {
+  numbers_arrived_->synchronize();
+  auto all = numbers_.to(at::kDouble);
+  const auto* first = all.const_data_ptr<double>();
+  return {first, first + all.numel()};
 }
 
 void device_transfers::abandon_gradient() noexcept try {

@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
+#include <vector>
 
 namespace troupe::models {
 
@@ -49,6 +51,13 @@ public:
   /// Waits until all of the gradient has arrived.
   void finish_gradient();
 
+  /// Begins to copy these numbers of the device to the host, behind what has
+  /// been enqueued to compute them.
+  void begin_numbers(const std::vector<at::Tensor>& numbers);
+
+  /// Waits for them alone.
+  std::vector<double> finish_numbers();
+
   /// Waits until nobody writes to the host's buffer any more, and forgets it.
   void abandon_gradient() noexcept;
 
@@ -76,6 +85,8 @@ private:
   uint64_t missing_ =
     0; ///< Elements before the first one that is being copied.
   std::deque<piece> pieces_;
+  at::Tensor numbers_; ///< In the host's memory.
+  std::optional<c10::Event> numbers_arrived_;
 };
 
 } // namespace troupe::models

@@ -6,9 +6,13 @@
 #include "models/engine/batch_dropout.hpp"
 #include "models/engine/guarded.hpp"
 #include "models/engine/loss.hpp"
+#include "models/engine/loss_scale.hpp"
 #include "models/engine/segment.hpp"
 #include "models/scalar.hpp"
 
+#include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/StreamGuard.h>
 #include <torch/utils.h>
 
@@ -66,6 +70,7 @@ struct compute_engine::state {
   int64_t part_size; ///< Samples that are computed at once.
   training_loss loss;
   std::optional<device_transfers> transfers; ///< Nothing on the CPU.
+  std::optional<loss_scale> scale;           ///< With fp16 alone.
 
   state(const config::training_settings& settings, int64_t classes,
         const at::Tensor& frozen)
@@ -75,6 +80,8 @@ struct compute_engine::state {
       loss(settings) {
     if (auto where = device_named(settings.device); !where.is_cpu())
       transfers.emplace(where, all.layout());
+    if (settings.autocast == config::autocast_kind::fp16)
+      scale.emplace();
   }
 
   /// Copies the statistics to start from to the end of the gradient, where
@@ -103,12 +110,17 @@ struct compute_engine::state {
     all.wait_for_all();
     torch::AutoGradMode with_grad{true};
     auto found = loss.share(pass.outputs, targets, of);
-    all.backward(pass, found, {}, at);
+    at::Tensor factor;
+    if (scale)
+      factor = at::full(found.sizes(), scale->value(), found.options());
+    all.backward(pass, found, factor, at);
     return found.detach();
   }
 
-  gradient_result run_parts(const at::Tensor& inputs, const at::Tensor& targets,
-                            const batch_context& about) {
+  /// Returns the losses of the parts.
+  std::vector<at::Tensor> run_parts(const at::Tensor& inputs,
+                                    const at::Tensor& targets,
+                                    const batch_context& about) {
     std::vector<at::Tensor> losses;
     auto count = targets.numel();
     auto of = about.part.of == 0 ? count : static_cast<int64_t>(about.part.of);
@@ -120,21 +132,14 @@ struct compute_engine::state {
                                 dropout_of(seed, about.from, before + first),
                                 {first == 0, first + n >= count}));
     }
-    // The stream that computes is not held up before the gradient is on its
-    // way.
-    if (transfers)
-      transfers->finish_gradient();
-    gradient_result result;
-    for (const auto& x : losses)
-      result.loss += x.item<double>();
-    result.samples = static_cast<uint64_t>(count);
-    return result;
+    return losses;
   }
 
-  gradient_result run_here(const at::Tensor& weights, const at::Tensor& inputs,
-                           const at::Tensor& targets,
-                           const at::Tensor& gradient,
-                           const batch_context& about) {
+  std::vector<at::Tensor> run_here(const at::Tensor& weights,
+                                   const at::Tensor& inputs,
+                                   const at::Tensor& targets,
+                                   const at::Tensor& gradient,
+                                   const batch_context& about) {
     place_statistics(about, weights, gradient);
     segment_batch batch{weights, gradient, all.layout().statistics_of(gradient),
                         about.cancel};
@@ -142,6 +147,20 @@ struct compute_engine::state {
     batch.ready = about.ready ? &about.ready : nullptr;
     all.begin(batch);
     return run_parts(inputs, targets, about);
+  }
+
+  gradient_result run_on_host(const at::Tensor& weights,
+                              const at::Tensor& inputs,
+                              const at::Tensor& targets,
+                              const at::Tensor& gradient,
+                              const batch_context& about) {
+    if (scale)
+      throw run_error("--autocast fp16 needs a GPU");
+    gradient_result result;
+    for (const auto& x : run_here(weights, inputs, targets, gradient, about))
+      result.loss += x.item<double>();
+    result.samples = static_cast<uint64_t>(targets.numel());
+    return result;
   }
 
   /// The same over copies on the device; all weights must have arrived.
@@ -155,12 +174,70 @@ struct compute_engine::state {
     c10::StreamGuard guard{transfers->compute_stream()};
     auto there = about;
     there.arriving = nullptr;
+    there.ready = nullptr;
+    const auto& copy = transfers->place_weights(weights);
+    auto x = transfers->place(inputs);
+    auto y = transfers->place(targets);
+    if (scale) {
+      auto result = run_scaled(copy, x, y, gradient, there);
+      if (about.ready)
+        about.ready(0);
+      return result;
+    }
     there.ready = [this](uint64_t first) {
       transfers->advance(first);
     };
-    const auto& copy = transfers->place_weights(weights);
-    return run_here(copy, transfers->place(inputs), transfers->place(targets),
-                    transfers->begin_gradient(gradient, about.ready), there);
+    const auto& made = transfers->begin_gradient(gradient, about.ready);
+    // The stream that computes is not held up before the gradient is on its
+    // way.
+    transfers->begin_numbers(run_here(copy, x, y, made, there));
+    transfers->finish_gradient();
+    return result_of(transfers->finish_numbers(), y);
+  }
+
+  static gradient_result result_of(const std::vector<double>& losses,
+                                   const at::Tensor& targets) {
+    gradient_result out;
+    for (auto loss : losses)
+      out.loss += loss;
+    out.samples = static_cast<uint64_t>(targets.numel());
+    return out;
+  }
+
+  /// In half precision, until the gradient is finite: a batch whose gradient
+  /// overflows is computed again at a smaller scale, from the same statistics.
+  gradient_result run_scaled(const at::Tensor& weights, const at::Tensor& x,
+                             const at::Tensor& y, const at::Tensor& gradient,
+                             const batch_context& about) {
+    for (uint32_t overflows = 0;; ++overflows) {
+      const auto& made = transfers->begin_gradient(gradient, nullptr);
+      auto numbers = run_here(weights, x, y, made, about);
+      numbers.push_back(unscale(all.layout().parameters_of(made)));
+      transfers->begin_numbers(numbers);
+      transfers->advance(0);
+      transfers->finish_gradient();
+      auto found = transfers->finish_numbers();
+      auto overflow = found.back() != 0;
+      found.pop_back();
+      if (overflow) {
+        scale->overflow();
+        continue;
+      }
+      auto out = result_of(found, y);
+      out.scale = scale->value();
+      out.overflows = overflows;
+      scale->succeed();
+      return out;
+    }
+  }
+
+  /// Returns a number of the device: not 0 if something is infinite or NaN.
+  at::Tensor unscale(const at::Tensor& gradient) const {
+    torch::NoGradGuard no_grad;
+    auto found = at::zeros({}, gradient.options());
+    at::_amp_foreach_non_finite_check_and_unscale_(
+      {gradient}, found, at::full({}, 1 / scale->value(), gradient.options()));
+    return found;
   }
 };
 
@@ -199,7 +276,7 @@ gradient_result compute_engine::run(const at::Tensor& weights,
     try {
       return its.transfers
                ? its.run_on_device(weights, inputs, targets, gradient, about)
-               : its.run_here(weights, inputs, targets, gradient, about);
+               : its.run_on_host(weights, inputs, targets, gradient, about);
     } catch (const cancelled&) {
       return gradient_result{.cancelled = true};
     }

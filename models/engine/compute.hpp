@@ -25,6 +25,10 @@ struct gradient_result {
   bool cancelled = false; ///< If true, ignore the rest.
   double loss = 0;        ///< Mean over the samples, of smoothed labels.
   uint64_t samples = 0;
+  /// With fp16: what the loss was multiplied by for this gradient, and how
+  /// often it was computed before because the scale was too large.
+  std::optional<double> scale = {};
+  uint32_t overflows = 0;
 };
 
 /// What else a gradient depends on.
@@ -96,8 +100,11 @@ public:
   /// the statistics behind it become those that forward makes of the ones in
   /// `about`. With `micro_batch_size` the parts of the batch are computed one
   /// after the other: gradients and losses are added up, weighted by samples,
-  /// and each part continues from the previous part's statistics.
-  /// @throws run_error if sizes do not fit, or LibTorch fails.
+  /// and each part continues from the previous part's statistics. In fp16 a
+  /// gradient that is not finite is computed again with a smaller scale of the
+  /// loss: `ready` is told of all of it at once, when it is known to be finite.
+  /// @throws run_error if sizes do not fit, or LibTorch fails; in fp16 also
+  /// without a GPU, and for a gradient that never becomes finite.
   gradient_result run(const at::Tensor& weights, const at::Tensor& inputs,
                       const at::Tensor& targets, const at::Tensor& gradient,
                       const batch_context& about = {});

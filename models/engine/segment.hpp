@@ -152,7 +152,7 @@ private:
   /// ones first.
   std::vector<torch::nn::Module*> still_;
   std::optional<bool> training_; ///< The mode that the others are in.
-  bool bfloat16_;
+  std::optional<at::ScalarType> short_type_; ///< Of forward, if another.
   /// Bound in place of the weights between two batches, to release the version.
   at::Tensor nothing_;
 

@@ -1,65 +1,18 @@
 // Gradients and scores on a device: those of the CPU, bit for bit, with no
 // access that an event does not order.
 
-#include "config/text/failure.hpp"
-#include "models/engine/compute.hpp"
-#include "models/scalar.hpp"
-#include "tests/device/open_fake.hpp"
+#include "tests/device/engines.hpp"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/rand.h>
-#include <ATen/ops/randint.h>
-#include <ATen/ops/zeros.h>
 #include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
 
 using namespace troupe;
 using namespace troupe::models;
-
-namespace {
-
-using troupe::testing::open_fake;
-
-config::training_settings settings_of(const std::string& network,
-                                      const std::string& device) {
-  config::training_settings out;
-  out.network = network;
-  out.device = device;
-  return out;
-}
-
-/// One engine and the same on the device, with one batch.
-struct engines {
-  explicit engines(config::training_settings settings, int64_t channels = 1,
-                   int64_t edge = 28)
-    : host((open_fake(), settings), 10),
-      device((settings.device = "cuda:0", settings), 10) {
-    auto type = to_aten(settings.dtype);
-    auto draws = at::make_generator<at::CPUGeneratorImpl>(7);
-    inputs = at::rand({6, channels, edge, edge}, draws, type);
-    targets = at::randint(10, {6}, draws, at::kLong);
-    auto count = static_cast<int64_t>(host.layout().count());
-    weights = at::empty({count}, type);
-    host.initial_weights(weights, 1);
-    expected = at::empty({count}, type);
-    found = at::empty({count}, type);
-  }
-
-  void check_equal(const batch_context& about = {}) {
-    auto a = host.run(weights, inputs, targets, expected, about);
-    auto b = device.run(weights, inputs, targets, found, about);
-    CHECK(a.loss == b.loss);
-    CHECK(a.samples == b.samples);
-    CHECK(at::equal(expected, found));
-  }
-
-  compute_engine host;
-  compute_engine device;
-  at::Tensor inputs, targets, weights, expected, found;
-};
-
-} // namespace
+using troupe::testing::engines;
+using troupe::testing::settings_of;
 
 TEST_CASE("a device computes the gradient of the CPU") {
   for (const auto* network : {"lenet", "mnist_net"}) {

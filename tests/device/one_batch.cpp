@@ -1,6 +1,7 @@
 // Computes a batch on the fake device and reads its gradient at once, twice;
 // prints how many times it made something wait. Ends with 0 if all was in
-// order.
+// order. With the argument fp16 in half precision, where the first one
+// overflows.
 
 #include "models/device/accelerator.hpp"
 #include "models/engine/compute.hpp"
@@ -13,8 +14,9 @@
 
 #include <cstdio>
 #include <exception>
+#include <string_view>
 
-int main() try {
+int main(int argc, char** argv) try {
   using namespace troupe;
   using namespace troupe::models;
   open_cuda();
@@ -22,6 +24,9 @@ int main() try {
   settings.network = "mnist_net";
   compute_engine on_host{settings, 10};
   settings.device = "cuda:0";
+  auto half = argc > 1 && std::string_view{argv[1]} == "fp16";
+  if (half)
+    settings.autocast = config::autocast_kind::fp16;
   compute_engine engine{settings, 10};
   auto count = static_cast<int64_t>(engine.layout().count());
   auto pinned = at::TensorOptions{at::kFloat}.pinned_memory(true);
@@ -31,6 +36,8 @@ int main() try {
   auto read = 0.0;
   for (int i = 0; i < 2; ++i) {
     auto inputs = at::rand({2, 1, 28, 28}, pinned);
+    if (half && i == 0)
+      inputs.mul_(1000);
     auto targets = at::randint(10, {2}, pinned.dtype(at::kLong));
     uint64_t there = engine.layout().count();
     engine.run(weights, inputs, targets, gradient,

@@ -9,6 +9,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 using namespace troupe::testing;
 using fake::access_history;
@@ -69,18 +70,18 @@ struct batch {
 };
 
 /// Ends by a signal when the host uses memory that is in use.
-batch compute_without(const char* program, int dependency) {
+batch compute_without(const std::vector<std::string>& program, int dependency) {
   temporary_folder home;
   child_options how;
   how.environment = {{"TROUPE_CUDA_LIBRARY", FAKE_CUDA},
                      {"FAKE_CUDA_FORGETS", std::to_string(dependency)}};
-  child process{{program}, home.path() / "batch", how};
+  child process{program, home.path() / "batch", how};
   auto status = process.wait();
   return {status, process.out() + process.err()};
 }
 
 /// Checks that a program notices each dependency that is left out.
-void check_needed(const char* program, int least) {
+void check_needed(const std::vector<std::string>& program, int least) {
   auto whole = compute_without(program, 0);
   INFO(whole.out);
   REQUIRE(whole.status == 0);
@@ -96,9 +97,13 @@ void check_needed(const char* program, int least) {
 } // namespace
 
 TEST_CASE("nothing that the engine waits for can be left out") {
-  check_needed(ONE_BATCH, 10);
+  check_needed({ONE_BATCH}, 10);
 }
 
 TEST_CASE("nothing that a segment waits for can be left out") {
-  check_needed(ONE_SEGMENT, 10);
+  check_needed({ONE_SEGMENT}, 10);
+}
+
+TEST_CASE("nothing that the engine waits for in fp16 can be left out") {
+  check_needed({ONE_BATCH, "fp16"}, 10);
 }

@@ -143,3 +143,45 @@ TEST_CASE("devices lists the CPU and the GPUs, or says why none can be used") {
   CHECK(with.said("cuda:0 "));
   CHECK(with.said("cuda:1 "));
 }
+
+TEST_CASE("a run in fp16 counts its overflows") {
+  fake_device device;
+  process_fixture on;
+  auto run = on.simulate(
+    flags{"--autocast", "fp16", "--epochs", "1", "--replicas", "2"} + on_gpu);
+  CHECK(run.wait() == 0);
+  INFO(run.report());
+  CHECK(on.summary()["samples_applied"] == digits);
+  CHECK(on.summary()["gradients_refused"] == 0);
+  CHECK(on.summary()["fp16_overflows"].is_number_unsigned());
+  auto lines = read_metrics(on.run());
+  auto update = std::ranges::find_if(lines, is_step(1));
+  REQUIRE(update != lines.end());
+  CHECK((*update)["metrics"]["fp16/scale"] == 65536);
+  CHECK((*update)["metrics"].contains("fp16/overflows"));
+}
+
+TEST_CASE("fp16 without a GPU is one line") {
+  process_fixture on;
+  auto alone =
+    on.simulate({"--autocast", "fp16", "--epochs", "1", "--device", "auto"});
+  CHECK(alone.wait() == 1);
+  CHECK_THAT(alone.err(), ContainsSubstring("--autocast fp16 needs a GPU"));
+  CHECK(std::ranges::count(alone.err(), '\n') == 1);
+  auto server = on.listening_server(
+    {"--workers", "1", "--autocast", "fp16", "--epochs", "1"});
+  auto worker = on.worker();
+  CHECK(worker.wait() == 1);
+  CHECK_THAT(worker.err(), ContainsSubstring("--autocast fp16 needs a GPU"));
+  server.kill();
+}
+
+TEST_CASE("auto measures bfloat16 on the device") {
+  fake_device device;
+  process_fixture on;
+  auto run = on.simulate(
+    flags{"--autocast", "auto", "--workers", "1", "--max-steps", "2"} + on_gpu);
+  CHECK(run.wait() == 0);
+  INFO(run.report());
+  CHECK(run.said("autocast +(bf16|none): steps are [0-9.]+ times as fast"));
+}
