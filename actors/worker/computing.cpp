@@ -5,6 +5,7 @@
 #include "actors/runtime/tensor_payload.hpp"
 #include "config/text/one_line.hpp"
 #include "models/device/accelerator.hpp"
+#include "models/engine/guarded.hpp"
 #include "models/engine/loss_scale.hpp"
 #include "models/engine/replicas.hpp"
 
@@ -159,6 +160,7 @@ compute_state::compute(const compute_task& task,
   if (task.early_gradients)
     about.ready = early_send_by(*task.early_gradients, to_payload(gradient));
   about.cancel = task.cancel.get();
+  about.arrived = task.batch->arrived;
   auto found = engine_.run(to_tensor(task.weights), task.batch->inputs,
                            task.batch->targets, gradient, about);
   gradient_report report;
@@ -197,8 +199,9 @@ compute_task task_for(const compute_task& whole, const replica_part& part) {
     return all.narrow(0, static_cast<int64_t>(part.first),
                       static_cast<int64_t>(part.count));
   };
-  out.batch = std::make_shared<const data::batch>(data::batch{
-    cut(whole.batch->inputs), cut(whole.batch->targets), part.count});
+  out.batch = std::make_shared<const data::batch>(
+    data::batch{cut(whole.batch->inputs), cut(whole.batch->targets), part.count,
+                whole.batch->arrived});
   out.part = part;
   out.early_gradients = nullptr;
   return out;
@@ -278,12 +281,13 @@ scorer_actor::behavior_type scorer_state::make_behavior() {
 }
 
 models::batch_source batches_of(const data::dataset& test, uint64_t batch_size,
-                                config::scalar_type dtype) {
-  return [&test, batch_size, dtype,
+                                const config::training_settings& settings) {
+  return [&test, batch_size, dtype = settings.dtype,
+          memory = data::memory_for(settings.device),
           at = uint64_t{0}](at::Tensor& inputs, at::Tensor& targets) mutable {
     while (at < test.size()) {
       auto count = std::min(batch_size, test.size() - at);
-      auto batch = test.gather_range(at, count, dtype);
+      auto batch = test.gather_range(at, count, dtype, memory);
       at += count;
       inputs = batch.inputs;
       targets = batch.targets;
@@ -310,8 +314,8 @@ score score_of(version number, const models::evaluation_result& found,
 caf::result<score> scorer_state::evaluate(version number,
                                           const payload& weights) try {
   run_clock clock{self_};
-  auto found = engine_.evaluate(
-    to_tensor(weights), batches_of(*test_, batch_size_, training_.dtype));
+  auto found = engine_.evaluate(to_tensor(weights),
+                                batches_of(*test_, batch_size_, training_));
   say_skipped(*test_);
   auto out = score_of(number, found, clock.elapsed(self_));
   config::require_target(training_, out.metrics);
@@ -347,7 +351,9 @@ loader_state::loader_state(pointer self, const computing_parts& parts)
     dtype_(parts.settings.training.dtype),
     memory_(data::memory_for(parts.settings.training.device)),
     train_(parts.data.train), order_(make_order(parts.settings, *train_)) {
-  // nop
+  auto where = models::device_named(parts.settings.training.device);
+  if (!parts.plan && !where.is_cpu())
+    copies_.emplace(where);
 }
 
 loader_actor::behavior_type loader_state::make_behavior() {
@@ -364,8 +370,15 @@ loader_actor::behavior_type loader_state::make_behavior() {
 caf::expected<loaded_batch> loader_state::load(const lease& work) try {
   auto indices =
     order_.lease_indices(work.epoch, work.first, work.count, work.part);
-  loaded_batch out{work, std::make_shared<const data::batch>(train_->gather(
-                           indices, dtype_, work.epoch, memory_))};
+  auto batch = train_->gather(indices, dtype_, work.epoch, memory_);
+  if (copies_)
+    models::guarded("copying a batch to the device", [&] {
+      auto there = copies_->place(batch.inputs, batch.targets);
+      batch.inputs = there.inputs;
+      batch.targets = there.targets;
+      batch.arrived = there.arrived;
+    });
+  loaded_batch out{work, std::make_shared<const data::batch>(std::move(batch))};
   out.skipped = say_skipped(*train_);
   return out;
 } catch (const std::exception& err) {

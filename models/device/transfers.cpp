@@ -42,6 +42,7 @@ const at::Tensor& device_transfers::place_weights(const at::Tensor& host) {
   at::NoGradGuard no_grad;
   if (!weights_.defined())
     weights_ = buffer_on(device(), count_, dtype_);
+  is_computing_ = true;
   weights_.copy_(host, /*non_blocking=*/true);
   return weights_;
 }
@@ -106,22 +107,24 @@ void device_transfers::finish_gradient() {
   told_ = nullptr;
 }
 
-void device_transfers::begin_numbers(const std::vector<at::Tensor>& numbers) {
+arriving_numbers
+device_transfers::send_numbers(const std::vector<at::Tensor>& numbers) const {
   at::NoGradGuard no_grad;
   std::vector<at::Tensor> all;
   for (const auto& x : numbers)
     all.push_back(x.reshape({1}));
-  auto there = at::cat(all);
-  numbers_ =
-    at::empty_like(there, there.options().device(at::kCPU).pinned_memory(true));
-  numbers_.copy_(there, /*non_blocking=*/true);
-  numbers_arrived_.emplace(compute_.device_type());
-  numbers_arrived_->record(compute_);
+  auto here = at::cat(all);
+  arriving_numbers out{
+    at::empty_like(here, here.options().device(at::kCPU).pinned_memory(true)),
+    c10::Event{compute_.device_type()}};
+  out.there.copy_(here, /*non_blocking=*/true);
+  out.arrived.record(compute_);
+  return out;
 }
 
-std::vector<double> device_transfers::finish_numbers() {
-  numbers_arrived_->synchronize();
-  auto all = numbers_.to(at::kDouble);
+std::vector<double> arriving_numbers::read() const {
+  arrived.synchronize();
+  auto all = there.to(at::kDouble);
   const auto* first = all.const_data_ptr<double>();
   return {first, first + all.numel()};
 }
@@ -129,6 +132,8 @@ std::vector<double> device_transfers::finish_numbers() {
 void device_transfers::abandon_gradient() noexcept try {
   told_ = nullptr;
   tell_arrived(/*wait=*/true);
+  if (std::exchange(is_computing_, false))
+    compute_.synchronize();
   host_.reset();
 } catch (...) {
   // A device that has failed writes no more.

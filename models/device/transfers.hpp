@@ -14,10 +14,18 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <optional>
 #include <vector>
 
 namespace troupe::models {
+
+/// Numbers of a GPU on their way to the host.
+struct arriving_numbers {
+  at::Tensor there; ///< In the host's memory.
+  c10::Event arrived;
+
+  /// Waits for them alone.
+  std::vector<double> read() const;
+};
 
 /// Not thread-safe; one batch at a time.
 class device_transfers {
@@ -51,14 +59,15 @@ public:
   /// Waits until all of the gradient has arrived.
   void finish_gradient();
 
-  /// Begins to copy these numbers of the device to the host, behind what has
-  /// been enqueued to compute them.
-  void begin_numbers(const std::vector<at::Tensor>& numbers);
+  /// Begins to copy these numbers of the device, of one type, to the host,
+  /// behind what has been enqueued to compute them.
+  arriving_numbers send_numbers(const std::vector<at::Tensor>& numbers) const;
 
-  /// Waits for them alone.
-  std::vector<double> finish_numbers();
+  /// The host has waited for all that was enqueued since place_weights.
+  void note_computed() noexcept { is_computing_ = false; }
 
-  /// Waits until nobody writes to the host's buffer any more, and forgets it.
+  /// Waits until nobody reads or writes to the host's buffers any more, and
+  /// forgets them. What is enqueued of a cancelled batch is computed before.
   void abandon_gradient() noexcept;
 
 private:
@@ -85,8 +94,7 @@ private:
   uint64_t missing_ =
     0; ///< Elements before the first one that is being copied.
   std::deque<piece> pieces_;
-  at::Tensor numbers_; ///< In the host's memory.
-  std::optional<c10::Event> numbers_arrived_;
+  bool is_computing_ = false; ///< As far as the host knows.
 };
 
 } // namespace troupe::models

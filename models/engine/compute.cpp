@@ -2,6 +2,7 @@
 
 #include "config/text/failure.hpp"
 #include "models/device/accelerator.hpp"
+#include "models/device/batch_copies.hpp"
 #include "models/device/transfers.hpp"
 #include "models/engine/batch_dropout.hpp"
 #include "models/engine/guarded.hpp"
@@ -17,6 +18,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -26,19 +28,53 @@ namespace troupe::models {
 
 namespace {
 
-uint64_t count_correct(const at::Tensor& scores, const at::Tensor& targets) {
-  return static_cast<uint64_t>(
-    scores.argmax(1).eq(targets).sum().item<int64_t>());
+at::Tensor count_correct(const at::Tensor& scores, const at::Tensor& targets) {
+  return scores.argmax(1).eq(targets).sum();
 }
 
 /// With at most so many classes the five highest scores are all scores.
 constexpr int64_t most_without_top5 = 5;
 
-uint64_t count_top5(const at::Tensor& scores, const at::Tensor& targets) {
+at::Tensor count_top5(const at::Tensor& scores, const at::Tensor& targets) {
   auto highest = std::get<1>(scores.topk(5, 1));
-  return static_cast<uint64_t>(
-    highest.eq(targets.unsqueeze(1)).sum().item<int64_t>());
+  return highest.eq(targets.unsqueeze(1)).sum();
 }
+
+bool is_set(const std::atomic<bool>* flag) {
+  return flag != nullptr && flag->load(std::memory_order_relaxed);
+}
+
+/// Over the batches of an evaluation.
+class score_sums {
+public:
+  /// @param found As score_batch makes them.
+  void add(const std::vector<double>& found, const at::Tensor& targets) {
+    loss_ += found[0];
+    correct_ += found[1];
+    if (found.size() > 2)
+      among_five_ = among_five_.value_or(0) + found[2];
+    samples_ += static_cast<uint64_t>(targets.numel());
+  }
+
+  evaluation_result mean() const {
+    evaluation_result out;
+    out.samples = samples_;
+    if (samples_ == 0)
+      return out;
+    auto n = static_cast<double>(samples_);
+    out.loss = loss_ / n;
+    out.accuracy = correct_ / n;
+    if (among_five_)
+      out.accuracy_top5 = *among_five_ / n;
+    return out;
+  }
+
+private:
+  double loss_ = 0;
+  double correct_ = 0;
+  std::optional<double> among_five_;
+  uint64_t samples_ = 0;
+};
 
 /// Releases weights and gradient however the function is left.
 class binding {
@@ -70,6 +106,7 @@ struct compute_engine::state {
   int64_t part_size; ///< Samples that are computed at once.
   training_loss loss;
   std::optional<device_transfers> transfers; ///< Nothing on the CPU.
+  std::optional<batch_copies> copies;        ///< In evaluations on a GPU.
   std::optional<loss_scale> scale;           ///< With fp16 alone.
 
   state(const config::training_settings& settings, int64_t classes,
@@ -176,8 +213,10 @@ struct compute_engine::state {
     there.arriving = nullptr;
     there.ready = nullptr;
     const auto& copy = transfers->place_weights(weights);
-    auto x = transfers->place(inputs);
-    auto y = transfers->place(targets);
+    if (about.arrived)
+      about.arrived->block(transfers->compute_stream());
+    auto x = about.arrived ? inputs : transfers->place(inputs);
+    auto y = about.arrived ? targets : transfers->place(targets);
     if (scale) {
       auto result = run_scaled(copy, x, y, gradient, there);
       if (about.ready)
@@ -190,9 +229,11 @@ struct compute_engine::state {
     const auto& made = transfers->begin_gradient(gradient, about.ready);
     // The stream that computes is not held up before the gradient is on its
     // way.
-    transfers->begin_numbers(run_here(copy, x, y, made, there));
+    auto losses = transfers->send_numbers(run_here(copy, x, y, made, there));
     transfers->finish_gradient();
-    return result_of(transfers->finish_numbers(), y);
+    auto result = result_of(losses.read(), y);
+    transfers->note_computed();
+    return result;
   }
 
   static gradient_result result_of(const std::vector<double>& losses,
@@ -213,10 +254,10 @@ struct compute_engine::state {
       const auto& made = transfers->begin_gradient(gradient, nullptr);
       auto numbers = run_here(weights, x, y, made, about);
       numbers.push_back(unscale(all.layout().parameters_of(made)));
-      transfers->begin_numbers(numbers);
+      auto sent = transfers->send_numbers(numbers);
       transfers->advance(0);
       transfers->finish_gradient();
-      auto found = transfers->finish_numbers();
+      auto found = sent.read();
       auto overflow = found.back() != 0;
       found.pop_back();
       if (overflow) {
@@ -227,8 +268,77 @@ struct compute_engine::state {
       out.scale = scale->value();
       out.overflows = overflows;
       scale->succeed();
+      transfers->note_computed();
       return out;
     }
+  }
+
+  /// The sum of the losses, the number of right answers and, with more than
+  /// five classes, of those among the five highest scores.
+  std::vector<at::Tensor> score_batch(const at::Tensor& inputs,
+                                      const at::Tensor& targets) {
+    auto scores = all.score(inputs);
+    std::vector<at::Tensor> out{loss.sum(scores, targets),
+                                count_correct(scores, targets)};
+    if (scores.size(1) > most_without_top5)
+      out.push_back(count_top5(scores, targets));
+    return out;
+  }
+
+  evaluation_result score_on_host(const at::Tensor& weights,
+                                  const batch_source& next,
+                                  const std::atomic<bool>* cancel) {
+    all.bind(weights);
+    score_sums sums;
+    at::Tensor inputs;
+    at::Tensor targets;
+    while (!is_set(cancel)) {
+      if (!next(inputs, targets))
+        return sums.mean();
+      std::vector<double> found;
+      for (const auto& x : score_batch(inputs, targets))
+        found.push_back(x.item<double>());
+      sums.add(found, targets);
+    }
+    return {.cancelled = true};
+  }
+
+  /// The host reads the numbers of a batch when it has enqueued the next one,
+  /// and keeps the batch until then.
+  evaluation_result score_on_device(const at::Tensor& weights,
+                                    const batch_source& next,
+                                    const std::atomic<bool>* cancel) {
+    auto stream = transfers->compute_stream();
+    c10::StreamGuard guard{stream};
+    if (!copies)
+      copies.emplace(transfers->device());
+    all.bind(transfers->place_weights(weights));
+    std::deque<std::pair<copied_batch, arriving_numbers>> under_way;
+    score_sums sums;
+    auto take_first = [&] {
+      const auto& [batch, numbers] = under_way.front();
+      sums.add(numbers.read(), batch.targets);
+      under_way.pop_front();
+    };
+    at::Tensor inputs;
+    at::Tensor targets;
+    while (!is_set(cancel)) {
+      if (under_way.size() > 1)
+        take_first();
+      if (!next(inputs, targets)) {
+        while (!under_way.empty())
+          take_first();
+        transfers->note_computed();
+        return sums.mean();
+      }
+      auto there = copies->place(inputs, targets);
+      there.arrived->block(stream);
+      std::vector<at::Tensor> found;
+      for (const auto& x : score_batch(there.inputs, there.targets))
+        found.push_back(x.to(at::kDouble));
+      under_way.emplace_back(std::move(there), transfers->send_numbers(found));
+    }
+    return {.cancelled = true};
   }
 
   /// Returns a number of the device: not 0 if something is infinite or NaN.
@@ -294,48 +404,11 @@ evaluation_result compute_engine::evaluate(const at::Tensor& weights,
                                            const batch_source& next,
                                            const std::atomic<bool>* cancel) {
   return guarded("evaluating", [&] {
-    auto& transfers = state_->transfers;
-    c10::OptionalStreamGuard guard;
-    if (transfers)
-      guard.reset_stream(transfers->compute_stream());
-    binding bound{state_->all};
-    state_->all.bind(transfers ? transfers->place_weights(weights) : weights);
+    auto& its = *state_;
+    binding bound{its.all, its.transfers ? &*its.transfers : nullptr};
     torch::NoGradGuard no_grad;
-    evaluation_result result;
-    uint64_t correct = 0;
-    uint64_t among_five = 0;
-    auto has_top5 = false;
-    at::Tensor inputs;
-    at::Tensor targets;
-    while (true) {
-      if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) {
-        return evaluation_result{.cancelled = true};
-      }
-      if (!next(inputs, targets)) {
-        break;
-      }
-      if (transfers) {
-        inputs = transfers->place(inputs);
-        targets = transfers->place(targets);
-      }
-      auto scores = state_->all.score(inputs);
-      result.loss += state_->loss.sum(scores, targets).item<double>();
-      correct += count_correct(scores, targets);
-      has_top5 = scores.size(1) > most_without_top5;
-      if (has_top5) {
-        among_five += count_top5(scores, targets);
-      }
-      result.samples += static_cast<uint64_t>(targets.numel());
-    }
-    if (result.samples > 0) {
-      auto n = static_cast<double>(result.samples);
-      result.loss /= n;
-      result.accuracy = static_cast<double>(correct) / n;
-      if (has_top5) {
-        result.accuracy_top5 = static_cast<double>(among_five) / n;
-      }
-    }
-    return result;
+    return its.transfers ? its.score_on_device(weights, next, cancel)
+                         : its.score_on_host(weights, next, cancel);
   });
 }
 

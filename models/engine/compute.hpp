@@ -18,6 +18,10 @@
 #include <optional>
 #include <string>
 
+namespace c10 {
+struct Event;
+} // namespace c10
+
 namespace troupe::models {
 
 /// The result of one batch.
@@ -43,6 +47,10 @@ struct batch_context {
   /// Called during backward: the gradient from this element to its end is
   /// final. The last call has 0.
   std::function<void(uint64_t first)> ready = nullptr;
+  /// If inputs and targets are on the engine's GPU: after this event they may
+  /// be read. They must stay until `run` returns. Null: they are in the host's
+  /// memory.
+  std::shared_ptr<const c10::Event> arrived = nullptr;
   /// If the batch is a part of a larger one: gradient and loss are this part's
   /// share in the means over all samples of the larger one.
   replica_part part = {};
@@ -61,15 +69,16 @@ struct evaluation_result {
   uint64_t samples = 0;
 };
 
-/// Provides the next batch (inputs [n, C, H, W], targets [n] int64); returns
-/// false at the end.
+/// Provides the next batch (inputs [n, C, H, W], targets [n] int64) in the
+/// host's memory; returns false at the end. It may use the memory of a batch
+/// again when it is asked for the second batch after it.
 using batch_source =
   std::function<bool(at::Tensor& inputs, at::Tensor& targets)>;
 
 /// One replica of a network and its working memory, on the device of the
 /// settings: `cpu` or `cuda:N`. What is given and returned lies in memory of
-/// the host on every device. Not thread-safe; may move from thread to thread
-/// between calls.
+/// the host on every device, unless a batch has been copied ahead. Not
+/// thread-safe; may move from thread to thread between calls.
 class compute_engine {
 public:
   /// @param frozen The numbers that are not trained, a buffer that nobody
@@ -110,7 +119,9 @@ public:
                       const batch_context& about = {});
 
   /// Scores the weights over all batches of `next`, without gradients; always
-  /// in the type of the weights, and without label smoothing.
+  /// in the type of the weights, and without label smoothing. A GPU copies and
+  /// computes up to two batches while `next` makes another; the host waits for
+  /// none but these.
   /// @param cancel Checked before each batch; may be null.
   /// @throws run_error if sizes do not fit, or LibTorch fails.
   evaluation_result evaluate(const at::Tensor& weights,

@@ -1,6 +1,7 @@
 // Gradients and scores on a device: those of the CPU, bit for bit, with no
 // access that an event does not order.
 
+#include "models/device/batch_copies.hpp"
 #include "tests/device/engines.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -81,7 +82,7 @@ TEST_CASE("a device scores weights as the CPU does") {
   auto score = [&](compute_engine& by) {
     return by.evaluate(
       both.weights,
-      [&, left = 2](at::Tensor& inputs, at::Tensor& targets) mutable {
+      [&, left = 4](at::Tensor& inputs, at::Tensor& targets) mutable {
         inputs = both.inputs;
         targets = both.targets;
         return left-- > 0;
@@ -92,7 +93,51 @@ TEST_CASE("a device scores weights as the CPU does") {
   CHECK(a.loss == b.loss);
   CHECK(a.accuracy == b.accuracy);
   CHECK(a.accuracy_top5 == b.accuracy_top5);
-  CHECK(b.samples == 12);
+  CHECK(b.samples == 24);
+}
+
+TEST_CASE("a device computes a batch that was copied ahead") {
+  engines both{settings_of("lenet", "cpu")};
+  batch_copies copies{c10::Device{c10::kCUDA, 0}};
+  both.host.run(both.weights, both.inputs, both.targets, both.expected);
+  auto ahead = copies.place(both.inputs, both.targets);
+  auto next = copies.place(both.inputs, both.targets);
+  for (const auto& batch : {ahead, next}) {
+    auto found = both.device.run(both.weights, batch.inputs, batch.targets,
+                                 both.found, {.arrived = batch.arrived});
+    CHECK(found.samples == 6);
+    CHECK(at::equal(both.found, both.expected));
+  }
+}
+
+TEST_CASE(
+  "a cancel during a batch on a device ends it, and the next is whole") {
+  engines both{settings_of("resnet18", "cpu"), 3, 32};
+  std::atomic<bool> cancel = false;
+  batch_context about;
+  about.cancel = &cancel;
+  about.ready = [&](uint64_t) {
+    cancel = true;
+  };
+  CHECK(
+    both.device.run(both.weights, both.inputs, both.targets, both.found, about)
+      .cancelled);
+  both.check_equal();
+}
+
+TEST_CASE("an evaluation on a device can be cancelled") {
+  engines both{settings_of("lenet", "cpu")};
+  std::atomic<bool> cancel = false;
+  auto asked = 0;
+  auto endless = [&](at::Tensor& inputs, at::Tensor& targets) {
+    inputs = both.inputs;
+    targets = both.targets;
+    cancel = ++asked == 3;
+    return true;
+  };
+  CHECK(both.device.evaluate(both.weights, endless, &cancel).cancelled);
+  CHECK(asked == 3);
+  both.check_equal();
 }
 
 TEST_CASE("a batch on a device can be cancelled") {

@@ -1,9 +1,11 @@
-// Computes a batch on the fake device and reads its gradient at once, twice;
-// prints how many times it made something wait. Ends with 0 if all was in
+// Computes a batch on the fake device and reads its gradient at once, twice,
+// begins batches that are cancelled, and scores five; prints how many times it
+// made something wait. Ends with 0 if all was in
 // order. With the argument fp16 in half precision, where the first one
 // overflows.
 
 #include "models/device/accelerator.hpp"
+#include "models/device/batch_copies.hpp"
 #include "models/engine/compute.hpp"
 
 #include <ATen/ops/empty.h>
@@ -33,6 +35,7 @@ int main(int argc, char** argv) try {
   auto weights = at::empty({count}, pinned);
   on_host.initial_weights(weights, 1);
   auto gradient = at::empty({count}, pinned);
+  batch_copies copies{c10::Device{c10::kCUDA, 0}};
   auto read = 0.0;
   for (int i = 0; i < 2; ++i) {
     auto inputs = at::rand({2, 1, 28, 28}, pinned);
@@ -40,23 +43,47 @@ int main(int argc, char** argv) try {
       inputs.mul_(1000);
     auto targets = at::randint(10, {2}, pinned.dtype(at::kLong));
     uint64_t there = engine.layout().count();
-    engine.run(weights, inputs, targets, gradient,
-               {.ready = [&](uint64_t first) {
-                 // As a sender does with what has arrived.
-                 read += gradient
-                           .narrow(0, static_cast<int64_t>(first),
-                                   static_cast<int64_t>(there - first))
-                           .sum()
-                           .item<double>();
-                 there = first;
-               }});
+    batch_context about;
+    about.ready = [&](uint64_t first) {
+      // As a sender does with what has arrived.
+      read += gradient
+                .narrow(0, static_cast<int64_t>(first),
+                        static_cast<int64_t>(there - first))
+                .sum()
+                .item<double>();
+      there = first;
+    };
+    if (i == 0) {
+      engine.run(weights, inputs, targets, gradient, about);
+    } else { // Copied ahead, as by the loader.
+      auto batch = copies.place(inputs, targets);
+      about.arrived = batch.arrived;
+      engine.run(weights, batch.inputs, batch.targets, gradient, about);
+    }
     read += gradient.sum().item<double>();
     // As the loader and the server do with memory that they get back.
     inputs.zero_();
     targets.zero_();
     weights.mul_(0.999);
     gradient.zero_();
+    std::atomic<bool> cancel = true;
+    engine.run(weights, inputs, targets, gradient, {.cancel = &cancel});
+    weights.mul_(0.999);
   }
+  // The source has two batches, which it fills in turn.
+  at::Tensor all_inputs[] = {at::rand({2, 1, 28, 28}, pinned),
+                             at::rand({2, 1, 28, 28}, pinned)};
+  auto labels = at::randint(10, {2}, pinned.dtype(at::kLong));
+  auto left = 5;
+  auto found =
+    engine.evaluate(weights, [&](at::Tensor& inputs, at::Tensor& targets) {
+      inputs = all_inputs[left % 2];
+      inputs.add_(1);
+      targets = labels;
+      return left-- > 0;
+    });
+  read += found.loss;
+  weights.zero_();
   auto* dependencies =
     reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "fake_cuda_dependencies"));
   std::printf("%d %g\n", dependencies(), read);
