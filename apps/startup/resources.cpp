@@ -249,16 +249,6 @@ bool computes_parts_of(const std::optional<uint32_t>& server,
           *server == settings.cluster.rank.value_or(0));
 }
 
-void open_placed_devices(const config::settings& settings) {
-  auto rules = config::parse_placement(settings.training.placement);
-  auto is_on_gpu = [&](const config::placement_rule& rule) {
-    return rule.device.starts_with("cuda") &&
-           computes_parts_of(rule.server, settings);
-  };
-  if (std::ranges::any_of(rules, is_on_gpu))
-    models::open_cuda();
-}
-
 std::string device_of_part(const std::string& named,
                            const config::settings& settings) {
   const auto& own = settings.training.device;
@@ -272,6 +262,12 @@ std::string device_of_part(const std::string& named,
     return gpu_of_process(named, name, devices, models::gpu_owner::worker);
   require_gpu(named, name, devices);
   return named;
+}
+
+void open_placed_devices(const config::settings& settings) {
+  for (const auto& rule : config::parse_placement(settings.training.placement))
+    if (computes_parts_of(rule.server, settings))
+      device_of_part(rule.device, settings);
 }
 
 std::string choose_device(config::settings& settings) {

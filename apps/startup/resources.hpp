@@ -58,8 +58,9 @@ transport::nccl::library_ptr nccl_for(const config::settings& settings);
 std::string choose_device(config::settings& settings);
 
 /// Opens LibTorch's CUDA part if `[placement]` names a GPU for a part that this
-/// process computes. To be called when the placement is known, before the first
-/// backward pass. Throws `run_error` when no GPU can be used.
+/// process computes, and takes that GPU. To be called after choose_device, when
+/// the placement is known, and before the first backward pass. Throws
+/// `run_error` when there is no such GPU.
 void open_placed_devices(const config::settings& settings);
 
 /// The device for a part of the network that is `named` so (placement.hpp), in

@@ -4,6 +4,7 @@
 #include "actors/runtime/spawning.hpp"
 #include "apps/startup/resources.hpp"
 #include "config/text/failure.hpp"
+#include "models/engine/intra_op.hpp"
 #include "models/networks/registry.hpp"
 
 #include <algorithm>
@@ -39,6 +40,8 @@ make_plan(const config::settings& settings, int64_t classes,
   require_loop_fits(settings);
   if (settings.parallel.mode == config::parallel_mode::data_parallel)
     return nullptr;
+  // A stage is measured with the threads that it will have.
+  models::intra_op_threads threads{threads_share(settings)};
   return std::make_shared<const models::segment_plan>(
     models::make_segment_plan(settings, classes, {shape.begin(), shape.end()}));
 }

@@ -254,8 +254,8 @@ struct compute_engine::state {
       const auto& made = transfers->begin_gradient(gradient, nullptr);
       auto numbers = run_here(weights, x, y, made, about);
       numbers.push_back(unscale(all.layout().parameters_of(made)));
-      auto sent = transfers->send_numbers(numbers);
       transfers->advance(0);
+      auto sent = transfers->send_numbers(numbers);
       transfers->finish_gradient();
       auto found = sent.read();
       auto overflow = found.back() != 0;

@@ -22,8 +22,9 @@ int main() try {
   config::training_settings settings;
   settings.network = "mnist_net";
   settings.device = "cuda:0";
-  host_segment segment{settings, 10, {}, {1, 2}};
-  host_segment stem{settings, 10, {}, {0, 1}};
+  // The stem has most of the parameters, so that they fill pages.
+  host_segment stem{settings, 10, {}, {0, 3}};
+  host_segment segment{settings, 10, {}, {3, 4}};
   auto pinned = at::TensorOptions{at::kFloat}.pinned_memory(true);
   auto count = static_cast<int64_t>(segment.layout().count());
   auto weights = at::rand({count}, pinned);
@@ -43,11 +44,11 @@ int main() try {
     stem.end();
     segment.end();
     std::atomic<bool> cancel = true;
-    segment.begin({weights, gradient, {}, &cancel});
+    stem.begin({weights, gradient, {}, &cancel});
     try {
-      segment.forward(first.outputs, {}, true);
+      stem.forward(inputs, {}, true);
     } catch (const cancelled&) {
-      segment.end();
+      stem.end();
     }
     inputs.zero_();
     weights.mul_(0.999);

@@ -99,7 +99,7 @@ TEST_CASE("a server computes its parts on the device that it is given") {
 TEST_CASE(
   "a worker with a part on a device dies, and its samples are another's") {
   fake_device device;
-  process_fixture on{recorded};
+  process_fixture on;
   auto server =
     on.listening_server(flags{"--network", "mnist_net", "--workers", "2",
                               "--policy", "async", "--epochs", "2"} +
