@@ -117,7 +117,8 @@ void parameter_server_state::finish_work() {
 // Hands the last version to the members that take it. It goes through the
 // coordinator, which stays until they have left.
 void parameter_server_state::hand_over_last() {
-  if (!model_.has_weights() || (!last_is_wanted_ && feed_.evaluators() == 0))
+  if (!model_.has_weights() || (!last_is_wanted_ && feed_.evaluators() == 0) ||
+      !model_.is_readable())
     return;
   auto what = scheduler_.current();
   auto applied = requests_.applied();
@@ -228,6 +229,8 @@ recording::run_times parameter_server_state::times() const {
 std::optional<std::string> parameter_server_state::final_state_sha256() const {
   if (shards_.any())
     return state_sha256_;
+  if (model_.has_weights() && !model_.is_readable())
+    return std::nullopt;
   snapshot now;
   model_.save(now);
   return state_sha256(now);

@@ -3,7 +3,7 @@
 #include "actors/runtime/tensor_payload.hpp"
 #include "config/text/failure.hpp"
 #include "models/device/accelerator.hpp"
-#include "models/engine/guarded.hpp"
+#include "models/guarded.hpp"
 #include "models/optim/aggregate.hpp"
 #include "models/optim/clipping.hpp"
 

@@ -2,10 +2,11 @@
 
 #include "actors/runtime/tensor_payload.hpp"
 #include "models/device/device_tensor.hpp"
-#include "models/engine/guarded.hpp"
+#include "models/guarded.hpp"
 #include "models/scalar.hpp"
 
 #include <utility>
+#include <vector>
 
 namespace troupe {
 
@@ -45,10 +46,19 @@ at::Tensor weights_versions::newest_flat() const {
 at::Tensor weights_versions::step_buffer() {
   if (!newest_ || newest_.owner().use_count() > 1)
     return store_.next_buffer();
-  if (const auto* there = newest_.device())
-    static_cast<const models::device_tensor*>(there)->wait_for_readers();
+  const auto* there =
+    static_cast<const models::device_tensor*>(newest_.device());
+  const void* before = newest_.device_address();
+  std::vector<c10::Stream> readers;
+  if (there != nullptr)
+    readers = there->take_readers();
   newest_ = {};
-  return store_.step_buffer();
+  auto out = store_.step_buffer();
+  if (out.const_data_ptr() == before)
+    models::wait_for(readers, out);
+  else if (!readers.empty()) // Somebody has a tensor of it still.
+    models::keep_for(readers, newest_flat());
+  return out;
 }
 
 void weights_versions::publish(version id, at::Tensor flat) {

@@ -331,8 +331,15 @@ at::Tensor server_model::make_whole_average() const {
   return out;
 }
 
+bool server_model::is_readable() const try {
+  newest().host_bytes();
+  return true;
+} catch (const run_error&) {
+  return false;
+}
+
 std::optional<std::string> server_model::weights_sha256() const {
-  if (!has_weights())
+  if (!has_weights() || !is_readable())
     return std::nullopt;
   return models::weights_sha256({to_tensor(newest()), to_tensor(frozen_)},
                                 *layout_);

@@ -195,8 +195,12 @@ public:
   /// version. @pre averages()
   at::Tensor make_whole_average() const;
 
+  /// Whether the host can read the newest version: not on a GPU that has
+  /// failed.
+  bool is_readable() const;
+
   /// SHA-256 of the newest weights, as in summary.json; nothing without
-  /// weights.
+  /// weights that can be read.
   std::optional<std::string> weights_sha256() const;
 
 private:

@@ -22,7 +22,9 @@ int main() try {
   config::training_settings settings;
   settings.network = "mnist_net";
   settings.device = "cuda:0";
-  server_model server{settings, 10};
+  shared_work alone;
+  alone.leave = false;
+  server_model server{settings, 10, heap_memory(), alone};
   auto* dependencies =
     reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "fake_cuda_dependencies"));
   auto begin = dependencies();

@@ -1,12 +1,12 @@
 // Runs whose workers and evaluators compute on a device: the fake one, which
 // has the bits of the CPU and reports each access that nothing orders.
 
+#include "tests/process/fake_device.hpp"
 #include "tests/process/peers.hpp"
 #include "tests/process/process_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -18,24 +18,6 @@ using namespace troupe::testing;
 using Catch::Matchers::ContainsSubstring;
 
 namespace {
-
-/// Children of this process find the fake device, and no other test takes
-/// theirs.
-struct fake_device {
-  fake_device() {
-    auto own = std::to_string(getpid());
-    setenv("TROUPE_CUDA_LIBRARY", FAKE_CUDA, 1);
-    setenv("CUDA_VISIBLE_DEVICES", (own + "-0," + own + "-1").c_str(), 1);
-  }
-
-  ~fake_device() {
-    unsetenv("TROUPE_CUDA_LIBRARY");
-    unsetenv("CUDA_VISIBLE_DEVICES");
-    for (const auto* one : {"FAKE_CUDA_DEVICES", "FAKE_CUDA_MEMORY",
-                            "FAKE_CUDA_DRIVER", "FAKE_CUDA_FAILS_AFTER"})
-      unsetenv(one);
-  }
-};
 
 /// Of the weights of a server on a device, beside those of its replay.
 constexpr double rounding = 1e-2;
@@ -186,11 +168,10 @@ TEST_CASE("a device that cannot be used is one line") {
   CHECK_THAT(
     complaint(simulate + flags{"--device", "cuda:2"}, 1),
     ContainsSubstring("--device cuda:2: there are 2 GPUs, cuda:0 to cuda:1"));
-  CHECK_THAT(complaint(simulate + flags{"--device", "cuda", "--mode",
-                                        "pipeline", "--stages", "2"},
-                       2),
-             ContainsSubstring("with --mode pipeline this release computes on "
-                               "the CPU"));
+  CHECK_THAT(complaint(simulate + flags{"--mode", "remote-forward",
+                                        "--placement", "*=ps:0:cuda:5"},
+                       1),
+             ContainsSubstring("[placement]: device cuda:5: there are 2 GPUs"));
   setenv("FAKE_CUDA_DEVICES", "0", 1);
   CHECK_THAT(complaint(simulate + on_gpu, 1),
              ContainsSubstring("no GPU can be used"));
@@ -338,4 +319,46 @@ TEST_CASE("devices lists the CPU and the GPUs, or says why none can be used") {
   CHECK(with.wait() == 0);
   CHECK(with.said("cuda:0 "));
   CHECK(with.said("cuda:1 "));
+}
+
+TEST_CASE("a run in fp16 counts its overflows") {
+  fake_device device;
+  process_fixture on;
+  auto run = on.simulate(
+    flags{"--autocast", "fp16", "--epochs", "1", "--replicas", "2"} + on_gpu);
+  CHECK(run.wait() == 0);
+  INFO(run.report());
+  CHECK(on.summary()["samples_applied"] == digits);
+  CHECK(on.summary()["gradients_refused"] == 0);
+  CHECK(on.summary()["fp16_overflows"].is_number_unsigned());
+  auto lines = read_metrics(on.run());
+  auto update = std::ranges::find_if(lines, is_step(1));
+  REQUIRE(update != lines.end());
+  CHECK((*update)["metrics"]["fp16/scale"] == 65536);
+  CHECK((*update)["metrics"].contains("fp16/overflows"));
+}
+
+TEST_CASE("fp16 without a GPU is one line") {
+  process_fixture on;
+  auto alone =
+    on.simulate({"--autocast", "fp16", "--epochs", "1", "--device", "auto"});
+  CHECK(alone.wait() == 1);
+  CHECK_THAT(alone.err(), ContainsSubstring("--autocast fp16 needs a GPU"));
+  CHECK(std::ranges::count(alone.err(), '\n') == 1);
+  auto server = on.listening_server(
+    {"--workers", "1", "--autocast", "fp16", "--epochs", "1"});
+  auto worker = on.worker();
+  CHECK(worker.wait() == 1);
+  CHECK_THAT(worker.err(), ContainsSubstring("--autocast fp16 needs a GPU"));
+  server.kill();
+}
+
+TEST_CASE("auto measures bfloat16 on the device") {
+  fake_device device;
+  process_fixture on;
+  auto run = on.simulate(
+    flags{"--autocast", "auto", "--workers", "1", "--max-steps", "2"} + on_gpu);
+  CHECK(run.wait() == 0);
+  INFO(run.report());
+  CHECK(run.said("autocast +(bf16|none): steps are [0-9.]+ times as fast"));
 }

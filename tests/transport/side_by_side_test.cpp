@@ -57,10 +57,10 @@ TEST_CASE("parts in shared memory are seen as one tensor without a copy") {
     // What is written to a part is seen: it is the same memory.
     auto* number = const_cast<std::byte*>(parts[1].host_bytes().data());
     *number = ~*number;
-    CHECK(found->bytes()[3 * page_numbers * 4] == *number);
+    CHECK(found->host_bytes()[3 * page_numbers * 4] == *number);
     seen = *found;
     // The same parts again are the same view.
-    CHECK(views.join(whole.shape(), parts)->bytes().data() ==
+    CHECK(views.join(whole.shape(), parts)->host_bytes().data() ==
           seen.host_bytes().data());
   }
   CHECK(seen.host_bytes().size() ==
