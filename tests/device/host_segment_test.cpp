@@ -1,5 +1,5 @@
-// Segments of a network on devices: the gradient of the CPU, bit for bit, with
-// buffers and activations in the host's memory.
+// Segments of a network on devices: the gradient of the CPU, on the fake device
+// bit for bit, with buffers and activations in the host's memory.
 
 #include "models/engine/batch_dropout.hpp"
 #include "models/engine/compute.hpp"
@@ -7,22 +7,23 @@
 #include "models/engine/segment_plan.hpp"
 #include "models/guarded.hpp"
 #include "models/scalar.hpp"
-#include "tests/device/open_device.hpp"
+#include "tests/device/engines.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/equal.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/rand.h>
 #include <catch2/catch_test_macros.hpp>
 
 #include <limits>
 #include <memory>
+#include <string>
 
 using namespace troupe;
 using namespace troupe::models;
+using testing::check_gradient;
 
 namespace {
 
@@ -105,13 +106,15 @@ TEST_CASE("segments on devices make the gradient of the CPU") {
   for (const auto* network : {"resnet18", "vgg11"}) {
     two_segments on_cpu{network, {}, 4};
     auto wanted = on_cpu.gradient();
+    auto last = test::last_device().str();
     for (const auto& places :
-         {two_places{"cuda:0", "cuda:1"}, two_places{"cuda:1", "cpu"},
+         {two_places{"cuda:0", last}, two_places{last, "cpu"},
           two_places{"cpu", "cuda:0"}}) {
-      INFO(network << ", then " << places.first << " and " << places.last);
+      auto name = std::string{network} + "/" + places.first + "/" + places.last;
+      INFO(name);
       two_segments there{network, places, 4};
-      CHECK(at::equal(there.gradient(), wanted));
-      CHECK(at::equal(there.gradient(), wanted)); // The buffers again.
+      check_gradient(wanted, there.gradient(), name);
+      check_gradient(wanted, there.gradient(), name); // The buffers again.
     }
   }
 }
@@ -157,7 +160,7 @@ TEST_CASE("a segment on a device can be cancelled, and computes the next") {
                         &cancel});
   CHECK_THROWS_AS(there.stage(0).forward(there.inputs(), {}, true), cancelled);
   there.stage(0).end();
-  CHECK(at::equal(there.gradient(), on_cpu.gradient()));
+  check_gradient(on_cpu.gradient(), there.gradient(), "after a cancel");
 }
 
 TEST_CASE("the parts of a network are measured on a device") {
