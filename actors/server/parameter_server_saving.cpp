@@ -93,7 +93,7 @@ void parameter_server_state::stop_workers(const std::string& reason) {
 
 void parameter_server_state::finish_work() {
   if (next_.all().empty()) {
-    feed_.finish();
+    attempt([this] { feed_.finish(); });
     hand_over_last();
   }
   // If this version is saved already, only its digest is needed.
@@ -226,14 +226,15 @@ recording::run_times parameter_server_state::times() const {
   return out;
 }
 
-std::optional<std::string> parameter_server_state::final_state_sha256() const {
+std::optional<std::string> parameter_server_state::final_state_sha256() const
+  try {
   if (shards_.any())
     return state_sha256_;
-  if (model_.has_weights() && !model_.is_readable())
-    return std::nullopt;
   snapshot now;
   model_.save(now);
   return state_sha256(now);
+} catch (const run_error&) { // A GPU that has failed.
+  return std::nullopt;
 }
 
 std::optional<score> parameter_server_state::final_score() const {

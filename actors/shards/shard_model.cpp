@@ -160,17 +160,21 @@ std::vector<models::parameter_squares>
 shard_model::measure(const at::Tensor& current,
                      std::span<const payload> gradients,
                      std::span<const double> shares, double scale) {
-  auto parts = parts_of(gradients, shares);
-  return optimizer_->measure(own(current), parts.gradients, parts.shares, scale,
-                             passes_.across);
+  return models::guarded("measuring a step of the parameter server", [&] {
+    auto parts = parts_of(gradients, shares);
+    return optimizer_->measure(own(current), parts.gradients, parts.shares,
+                               scale, passes_.across);
+  });
 }
 
 models::exact_sum shard_model::squares(std::span<const payload> gradients,
                                        std::span<const double> shares) const {
   if (!optimizer_)
     return {};
-  auto parts = parts_of(gradients, shares);
-  return models::squares_of_mean(parts.gradients, parts.shares);
+  return models::guarded("computing the norm of a gradient", [&] {
+    auto parts = parts_of(gradients, shares);
+    return models::squares_of_mean(parts.gradients, parts.shares);
+  });
 }
 
 std::vector<models::named_slot> shard_model::average_slot() const {

@@ -24,8 +24,8 @@ models::weights_store make_store(uint64_t count, config::scalar_type dtype,
 
 weights_versions::weights_versions(uint64_t count, config::scalar_type dtype,
                                    c10::Device where, payload_memory_ptr memory,
-                                   bool leave)
-  : where_(where), leave_(leave),
+                                   bool remote_readers)
+  : where_(where), remote_readers_(remote_readers),
     store_(make_store(count, dtype, where, memory)),
     copies_(where.is_cpu() ? nullptr
                            : models::pool_of_copies(
@@ -63,7 +63,7 @@ at::Tensor weights_versions::step_buffer() {
 
 void weights_versions::publish(version id, at::Tensor flat) {
   newest_ = to_payload(store_.publish(id, std::move(flat))->flat, copies_);
-  if (leave_)
+  if (remote_readers_)
     newest_.host_bytes();
 }
 

@@ -25,10 +25,11 @@ public:
   /// @param count Elements of the range.
   /// @param memory Where versions, or copies of those on a GPU, lie in the
   /// host's memory.
-  /// @param leave Whether other processes read them: then the host's copy is
-  /// made with the version, since no link can say that the GPU has failed.
+  /// @param remote_readers Whether other processes read them: then the host's
+  /// copy is made with the version, since no link can say that the GPU has
+  /// failed.
   weights_versions(uint64_t count, config::scalar_type dtype, c10::Device where,
-                   payload_memory_ptr memory, bool leave);
+                   payload_memory_ptr memory, bool remote_readers);
 
   /// The newest version; shares its memory. Empty before the first.
   payload newest() const;
@@ -49,7 +50,7 @@ public:
 
 private:
   c10::Device where_;
-  bool leave_;
+  bool remote_readers_;
   models::weights_store store_;
   std::shared_ptr<payload_pool> copies_; ///< The host's, of those on a GPU.
   payload newest_; ///< Empty while the next one is made in its memory.

@@ -68,9 +68,9 @@ make_beginnings(const config::training_settings& settings, int64_t classes,
 
 /// How the lead's work is shared.
 struct shared_work {
-  uint32_t shards = 1;  ///< The lead and the shards in other processes.
-  models::lanes across; ///< Threads in this process.
-  bool leave = true;    ///< Other processes read the weights.
+  uint32_t shards = 1;        ///< The lead and the shards in other processes.
+  models::lanes across;       ///< Threads in this process.
+  bool remote_readers = true; ///< Other processes read the weights.
 };
 
 class server_model {

@@ -7,21 +7,7 @@ set -euo pipefail
 cd "$1"
 build=$2
 
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-failures=0
-
-check() { # WHAT COMMAND...
-  local what=$1
-  shift
-  if "$@" >"$scratch/output" 2>&1; then
-    echo "ok      $what"
-  else
-    echo "FAILED  $what"
-    sed 's/^/        /' "$scratch/output"
-    failures=$((failures + 1))
-  fi
-}
+. tests/support/checks.sh
 
 says() { # STATUS PATTERN COMMAND...
   local status=$1 pattern=$2 output found=0
@@ -81,6 +67,10 @@ try_dry_run() {
     env PYTHONPATH="$scratch/python" ./dev gpu --from "$scratch/pack" --dry-run --python python3
   check "a folder without programs is refused in a line" \
     says 1 '^dev: gpu: /nowhere has no programs' ./dev gpu --from /nowhere --dry-run
+  mkdir -p "$scratch/empty/bin"
+  check "a folder without trainer_node is refused in a line" \
+    says 1 '^./dev gpu: there is no .*/trainer_node; make it with' \
+    ./dev gpu --from "$scratch/empty"
   check "a step that is not there is refused in a line" \
     says 2 'no such step: lenet; there are: open, gradients' dry_run --only lenet
   check "a Python that is not there is refused in a line" \

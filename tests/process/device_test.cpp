@@ -6,6 +6,7 @@
 #include "tests/process/process_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
@@ -20,7 +21,10 @@ using Catch::Matchers::ContainsSubstring;
 namespace {
 
 /// Of the weights of a server on a device, beside those of its replay.
-constexpr double rounding = 1e-2;
+constexpr double rounding = 1e-4;
+
+/// The same with optimisers that divide by roots of small squares.
+constexpr double adaptive_rounding = 1e-2;
 
 const flags on_gpu{"--device", "cuda"};
 
@@ -54,7 +58,7 @@ TEST_CASE("a server on a device serves workers of all kinds over all paths") {
   check_end(far, 0);
   check_end(evaluator, 0);
   CHECK(on.summary()["samples_applied"] == 2 * digits);
-  check_replayed(on, rounding);
+  check_replayed(on, adaptive_rounding);
   // A server on the CPU goes on from there.
   auto next = on.simulate({"--resume", "auto", "--epochs", "3"});
   check_end(next, 0);
@@ -96,7 +100,7 @@ TEST_CASE("of two shards of a server one computes on a device") {
   server.check_ends(0);
   check_end(worker, 0);
   CHECK(on.summary()["samples_applied"] == 2 * digits);
-  check_replayed(on, rounding);
+  check_replayed(on, adaptive_rounding);
 }
 
 TEST_CASE(
@@ -254,18 +258,21 @@ TEST_CASE(
 
 TEST_CASE("a device that fails ends a run with a line, whenever that is") {
   fake_device device;
+  auto more = GENERATE(flags{}, flags{"--ema-decay", "0.9"});
   // While networks are made, memory is taken, gradients and scores computed.
   for (const auto* calls :
        {"1", "30", "45", "50", "55", "60", "110", "170", "400"}) {
     process_fixture on;
     setenv("FAKE_CUDA_FAILS_AFTER", calls, 1);
-    auto run = on.simulate(
-      flags{"--workers", "1", "--epochs", "3", "--eval-freq", "1"} + on_gpu);
+    auto run =
+      on.simulate(flags{"--workers", "1", "--epochs", "3", "--eval-freq", "1"} +
+                  on_gpu + more);
     CHECK(run.wait() == 1);
     INFO("after " << calls << " calls: " << run.report());
     CHECK(std::ranges::count(run.err(), '\n') == 1);
     CHECK_THAT(run.err(),
                ContainsSubstring("CUDA error: unspecified launch failure"));
+    CHECK_FALSE(run.said("unhandled exception"));
   }
 }
 
