@@ -235,10 +235,11 @@ batch dataset::gather(std::span<const int64_t> indices,
 }
 
 batch dataset::gather_range(uint64_t first, uint64_t count,
-                            config::scalar_type dtype) const {
+                            config::scalar_type dtype,
+                            batch_memory where) const {
   std::vector<int64_t> indices(count);
   std::iota(indices.begin(), indices.end(), static_cast<int64_t>(first));
-  return gather(indices, dtype);
+  return gather(indices, dtype, 0, where);
 }
 
 void require_batch(const dataset& set, uint64_t batch_size) {

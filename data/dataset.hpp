@@ -20,13 +20,20 @@
 #include <unordered_set>
 #include <vector>
 
+namespace c10 {
+struct Event;
+} // namespace c10
+
 namespace troupe::data {
 
-/// The input of one step of training or evaluation.
+/// The input of one step of training or evaluation. In the host's memory, as
+/// data sets make it, or on a GPU, to which it has been copied ahead.
 struct batch {
   at::Tensor inputs;    ///< [n, C, H, W], normalised, of the wanted dtype.
   at::Tensor targets;   ///< [n], int64, in [0, classes).
   uint64_t samples = 0; ///< n
+  /// On a GPU: after it inputs and targets may be read.
+  std::shared_ptr<const c10::Event> arrived{};
 };
 
 /// The kind of memory for batches.
@@ -112,8 +119,8 @@ public:
                batch_memory where = batch_memory::pageable) const;
 
   /// Makes a batch of the samples first .. first + count - 1.
-  batch gather_range(uint64_t first, uint64_t count,
-                     config::scalar_type dtype) const;
+  batch gather_range(uint64_t first, uint64_t count, config::scalar_type dtype,
+                     batch_memory where = batch_memory::pageable) const;
 
   /// The number of samples skipped so far because they cannot be read.
   uint64_t skipped() const;

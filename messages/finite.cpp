@@ -26,8 +26,9 @@ bool all_finite(std::span<const std::byte> bytes, element_type type) {
 }
 
 bool all_finite(const payload& numbers) {
-  return numbers.finite() ? *numbers.finite()
-                          : all_finite(numbers.host_bytes(), numbers.shape().type);
+  return numbers.finite()
+           ? *numbers.finite()
+           : all_finite(numbers.host_bytes(), numbers.shape().type);
 }
 
 } // namespace troupe

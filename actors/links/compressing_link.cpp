@@ -10,7 +10,8 @@ namespace troupe {
 namespace {
 
 std::span<const float> numbers_of(const payload& x) {
-  return {reinterpret_cast<const float*>(x.host_bytes().data()), x.shape().count};
+  return {reinterpret_cast<const float*>(x.host_bytes().data()),
+          x.shape().count};
 }
 
 class compressing_link_state {

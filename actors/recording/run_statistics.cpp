@@ -125,6 +125,7 @@ void run_statistics::fill(summary& out, const run_times& times) const {
   out.gradients_dropped = gradients_dropped_;
   out.gradients_refused = gradients_refused_;
   out.samples_skipped = samples_skipped_;
+  out.fp16_overflows = fp16_overflows_;
   out.wall_seconds = times.wall_seconds;
   out.virtual_seconds = times.virtual_seconds;
   auto seconds = times.virtual_seconds.value_or(times.wall_seconds);
@@ -149,6 +150,7 @@ void run_statistics::save(proto::Counters& out, const run_times& times) const {
   out.set_gradients_dropped(gradients_dropped_);
   out.set_gradients_refused(gradients_refused_);
   out.set_samples_skipped(samples_skipped_);
+  out.set_fp16_overflows(fp16_overflows_);
   for (auto x : histogram_)
     out.add_staleness_histogram(x);
   out.set_staleness_sum(staleness_sum_);
@@ -195,6 +197,7 @@ run_times run_statistics::load(const proto::Counters& in) {
   fresh.gradients_dropped_ = in.gradients_dropped();
   fresh.gradients_refused_ = in.gradients_refused();
   fresh.samples_skipped_ = in.samples_skipped();
+  fresh.fp16_overflows_ = in.fp16_overflows();
   fresh.histogram_.assign(in.staleness_histogram().begin(),
                           in.staleness_histogram().end());
   fresh.staleness_sum_ = in.staleness_sum();

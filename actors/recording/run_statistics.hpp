@@ -68,6 +68,9 @@ public:
   /// Workers met this many damaged samples; other samples replace them.
   void skipped(uint64_t samples) { samples_skipped_ += samples; }
 
+  /// Workers computed so many batches again, at a smaller scale of the loss.
+  void overflowed(uint64_t batches) { fp16_overflows_ += batches; }
+
   /// A version was scored. Without an order, the first score chooses one.
   void evaluated(uint64_t step, const config::metrics& found);
 
@@ -133,6 +136,7 @@ private:
   uint64_t gradients_dropped_ = 0;
   uint64_t gradients_refused_ = 0;
   uint64_t samples_skipped_ = 0;
+  uint64_t fp16_overflows_ = 0;
   std::vector<uint64_t> histogram_;
   uint64_t staleness_sum_ = 0;
   uint64_t staleness_max_ = 0;

@@ -80,6 +80,7 @@ std::string to_json(const summary& results) {
     {"gradients_refused", results.gradients_refused},
     {"samples_left_out", results.samples_left_out},
     {"samples_skipped", results.samples_skipped},
+    {"fp16_overflows", results.fp16_overflows},
     {"wall_seconds", results.wall_seconds},
     {"virtual_seconds", value_or_null(results.virtual_seconds)},
     {"samples_per_second", results.samples_per_second},

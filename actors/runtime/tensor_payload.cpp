@@ -1,6 +1,7 @@
 #include "actors/runtime/tensor_payload.hpp"
 
 #include "models/device/device_tensor.hpp"
+#include "models/guarded.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
@@ -26,8 +27,10 @@ payload to_payload(at::Tensor flat, std::shared_ptr<payload_pool> copies) {
                                                         : element_type::float32,
                       static_cast<uint64_t>(flat.numel())};
   if (!flat.is_cpu())
-    return {shape, std::make_shared<models::device_tensor>(std::move(flat),
-                                                           std::move(copies))};
+    return models::guarded("marking numbers on a GPU as written", [&] {
+      return payload{shape, std::make_shared<models::device_tensor>(
+                              std::move(flat), std::move(copies))};
+    });
   static constexpr std::byte nothing{}; // An empty payload has an address.
   const auto* data = flat.numel() == 0
                        ? &nothing
@@ -64,7 +67,7 @@ void copy_numbers(const at::Tensor& to, const at::Tensor& from) {
   if (to.is_cpu() && from.is_cpu())
     std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
   else
-    to.copy_(from);
+    models::guarded("copying from a GPU", [&] { to.copy_(from); });
 }
 
 at::Tensor to_tensor(payload_buffer& x) {

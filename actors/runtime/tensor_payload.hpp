@@ -16,7 +16,8 @@ namespace troupe {
 
 /// The payload of a flat, contiguous tensor of float32 or float64. Nobody may
 /// write to the tensor afterwards. On a GPU its numbers are final after what
-/// the current stream has been given up to now.
+/// the current stream has been given up to now; throws `run_error` if the GPU
+/// has failed.
 /// @param copies For a tensor on a GPU: where the host's copy comes from,
 /// blocks of its size; null: pinned memory.
 payload to_payload(at::Tensor flat,

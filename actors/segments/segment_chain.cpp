@@ -5,8 +5,8 @@
 #include "actors/segments/stage.hpp"
 #include "config/text/one_line.hpp"
 #include "data/dataset.hpp"
-#include "models/engine/guarded.hpp"
 #include "models/engine/intra_op.hpp"
+#include "models/guarded.hpp"
 
 #include <torch/autograd.h>
 #include <torch/utils.h>

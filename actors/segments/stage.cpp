@@ -7,7 +7,7 @@
 #include "config/text/failure.hpp"
 #include "config/text/one_line.hpp"
 #include "models/engine/batch_dropout.hpp"
-#include "models/engine/guarded.hpp"
+#include "models/guarded.hpp"
 
 #include <ATen/Parallel.h>
 
@@ -19,6 +19,8 @@ namespace troupe {
 stage_state::stage_state(pointer self, const computing_parts& parts,
                          int64_t classes, const stage_place& where)
   : self_(self), parts_(parts), classes_(classes), where_(where) {
+  if (!where_.device.empty())
+    parts_.settings.training.device = where_.device;
   idle_.push_back(take_segment()); // So that errors in it are known at once.
 }
 
@@ -42,11 +44,11 @@ stage_actor::behavior_type stage_state::make_behavior() {
 
 // Each context gets a segment of its own, since the parameters of a segment are
 // bound to one version at a time.
-std::unique_ptr<models::segment> stage_state::take_segment() {
+std::unique_ptr<models::host_segment> stage_state::take_segment() {
   if (idle_.empty())
-    return std::make_unique<models::segment>(parts_.settings.training, classes_,
-                                             to_tensor(parts_.frozen),
-                                             where_.parts, where_.range);
+    return std::make_unique<models::host_segment>(
+      parts_.settings.training, classes_, to_tensor(parts_.frozen),
+      where_.parts, where_.range);
   auto out = std::move(idle_.back());
   idle_.pop_back();
   return out;
@@ -116,10 +118,9 @@ activations stage_state::backward(open_context& at, const module_call& call) {
   auto pass = at.passes.extract(call.first);
   if (!pass)
     throw run_error("backward without a forward pass before it");
-  at.samples -= static_cast<uint64_t>(pass.mapped().inputs.size(0));
-  auto inputs =
-    at.segment->backward(pass.mapped(), pass.mapped().outputs,
-                         to_tensor(call.inputs), {call.first == 0, call.last});
+  at.samples -= static_cast<uint64_t>(pass.mapped().there.inputs.size(0));
+  auto inputs = at.segment->backward(pass.mapped(), to_tensor(call.inputs),
+                                     {call.first == 0, call.last});
   if (call.last)
     end(call.from.id);
   return to_activations(inputs);

@@ -7,7 +7,7 @@
 
 #include "actors/worker/computing.hpp"
 #include "messages/interfaces.hpp"
-#include "models/engine/segment.hpp"
+#include "models/engine/host_segment.hpp"
 
 #include <ATen/core/Tensor.h>
 
@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace troupe {
@@ -34,6 +35,8 @@ struct stage_place {
   models::part_range parts;
   /// Elements of the owner's buffers; nothing: all.
   std::optional<models::element_range> range;
+  /// `cpu` or `cuda:N`; empty: that of the settings.
+  std::string device{};
 };
 
 class stage_state {
@@ -51,9 +54,9 @@ public:
 private:
   struct open_context {
     stage_context_ptr what;
-    std::unique_ptr<models::segment> segment;
+    std::unique_ptr<models::host_segment> segment;
     /// Micro-batches between forward and backward, by their first sample.
-    std::map<uint64_t, models::segment_pass> passes;
+    std::map<uint64_t, models::host_pass> passes;
     uint64_t samples = 0; ///< Of these.
   };
 
@@ -65,14 +68,14 @@ private:
   caf::result<module_answer> in_context(const module_call& call, F f);
   activations forward(open_context& at, const module_call& call);
   activations backward(open_context& at, const module_call& call);
-  std::unique_ptr<models::segment> take_segment();
+  std::unique_ptr<models::host_segment> take_segment();
 
   pointer self_;
   computing_parts parts_;
   int64_t classes_;
   stage_place where_;
   std::map<lease_id, open_context> open_;
-  std::vector<std::unique_ptr<models::segment>> idle_;
+  std::vector<std::unique_ptr<models::host_segment>> idle_;
 };
 
 } // namespace troupe

@@ -56,20 +56,21 @@ void checkpoint_schedule::collect(
     --collecting_;
     then(out);
   };
-  if (!parts_.shards->any()) {
-    parts_.model->save(*out);
-    return done();
-  }
   auto failed = [this](const std::exception& err) {
     --collecting_;
     fail(one_line(err));
   };
   shard_fetch wanted;
   try {
-    wanted.places = parts_.model->draft(*out, parts_.folder);
+    if (parts_.shards->any())
+      wanted.places = parts_.model->draft(*out, parts_.folder);
+    else
+      parts_.model->save(*out);
   } catch (const std::exception& err) {
     return failed(err);
   }
+  if (!parts_.shards->any())
+    return done();
   wanted.width = models::size_of(out->layout->dtype());
   wanted.files = out->drafts;
   parts_.shards->fetch(std::move(wanted), [out, done, failed] {

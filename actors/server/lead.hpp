@@ -54,6 +54,9 @@ public:
   /// Whether the steps of a decision are still being made. Requests wait then.
   virtual bool makes_steps() const = 0;
 
+  /// Does this work; the run fails if it throws.
+  virtual void attempt(const std::function<void()>& work) = 0;
+
   /// A sound gradient, of leases that its worker has.
   virtual void push_arrived(const arrived_push& push) = 0;
 
@@ -79,7 +82,7 @@ public:
   /// The decision is carried out, except that nobody is answered yet.
   virtual void decision_done(const cores::orders& decided) = 0;
 
-  /// Does this work, after the call that led to it; the run fails if it throws.
+  /// The same, after the call that led to it.
   virtual void attempt_later(const std::function<void()>& work) = 0;
 
   // -- checkpoints (checkpoint_schedule) --------------------------------------

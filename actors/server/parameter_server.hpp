@@ -163,7 +163,7 @@ private:
   /// cannot be logged, the run fails.
   event tell(input&& cause, cores::orders&& decided);
   void carry_out(const event& at);
-  void attempt(const std::function<void()>& work);
+  void attempt(const std::function<void()>& work) override;
   void attempt_later(const std::function<void()>& work) override;
   void push_settled(const push_id& id, bool applied) override;
   void steps_ordered(const cores::orders& decided) override;

@@ -93,7 +93,7 @@ void parameter_server_state::stop_workers(const std::string& reason) {
 
 void parameter_server_state::finish_work() {
   if (next_.all().empty()) {
-    feed_.finish();
+    attempt([this] { feed_.finish(); });
     hand_over_last();
   }
   // If this version is saved already, only its digest is needed.
@@ -117,7 +117,8 @@ void parameter_server_state::finish_work() {
 // Hands the last version to the members that take it. It goes through the
 // coordinator, which stays until they have left.
 void parameter_server_state::hand_over_last() {
-  if (!model_.has_weights() || (!last_is_wanted_ && feed_.evaluators() == 0))
+  if (!model_.has_weights() || (!last_is_wanted_ && feed_.evaluators() == 0) ||
+      !model_.is_readable())
     return;
   auto what = scheduler_.current();
   auto applied = requests_.applied();
@@ -225,12 +226,15 @@ recording::run_times parameter_server_state::times() const {
   return out;
 }
 
-std::optional<std::string> parameter_server_state::final_state_sha256() const {
+std::optional<std::string> parameter_server_state::final_state_sha256() const
+  try {
   if (shards_.any())
     return state_sha256_;
   snapshot now;
   model_.save(now);
   return state_sha256(now);
+} catch (const run_error&) { // A GPU that has failed.
+  return std::nullopt;
 }
 
 std::optional<score> parameter_server_state::final_score() const {

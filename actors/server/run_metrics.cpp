@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <utility>
 
 namespace troupe {
@@ -13,6 +14,15 @@ namespace {
 recording::push_times times_of(const push_header& header) {
   return {header.compute_seconds + header.data_seconds, header.wait_seconds,
           header.data_seconds, header.idle_seconds};
+}
+
+/// As the worker tells it, if that can be.
+uint64_t overflows_of(const push_header& header) {
+  auto found =
+    config::value_of(header.metrics, config::native_metrics::overflows);
+  return found && *found >= 0 && *found <= UINT32_MAX
+           ? static_cast<uint64_t>(*found)
+           : 0;
 }
 
 /// Means over the samples of those gradients that have a metric.
@@ -102,6 +112,8 @@ void run_metrics::count_input(const event& at, const inputs::left& cause) {
 
 void run_metrics::count_input(const event& at, const inputs::arrived& cause) {
   statistics_.skipped(cause.header.skipped);
+  if (parts_.settings.training.autocast == config::autocast_kind::fp16)
+    statistics_.overflowed(overflows_of(cause.header));
   if (cause.refused == errc::none) {
     arrived_ = &cause.header;
     return;

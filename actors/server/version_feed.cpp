@@ -22,8 +22,10 @@ auto version_feed::watch(const watch_request& request) -> watch_result {
     return promise;
   }
   waiting_.push_back({promise, request.after});
-  show_first();
-  show_due();
+  lead_.attempt([this] {
+    show_first();
+    show_due();
+  });
   return promise;
 }
 

@@ -85,11 +85,16 @@ void worker_requests::accept(const push_header& header, const payload& gradient,
     return asks.deliver(refuse(push, why));
   }
   hold(id, asks);
+  lead_.attempt([&] { look_into(id, std::move(push)); });
+}
+
+// A GPU that fails here ends the run.
+void worker_requests::look_into(const request_id& id, arrived_push push) {
   push.gradient = parts_.model->place(push.gradient);
   auto own = parts_.model->sound(push.gradient) ? errc::none : errc::not_finite;
   if (!parts_.shards->any())
     return complete(push, own);
-  parts_.shards->expect(id, header.id, own,
+  parts_.shards->expect(id, push.header.id, own,
                         [this, push](errc why) { complete(push, why); });
 }
 

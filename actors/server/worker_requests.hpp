@@ -108,6 +108,7 @@ private:
   void accept(const push_header& header, const payload& gradient,
               weights_promise asks);
   void accept(const pull_header& header, weights_promise asks);
+  void look_into(const request_id& id, arrived_push push);
   void complete(const arrived_push& push, errc refused);
   caf::error objection(const push_header& header);
   caf::error unwelcome(worker_id who, life_number life,

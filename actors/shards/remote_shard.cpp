@@ -37,7 +37,8 @@ remote_shard_state::remote_shard_state(pointer self, remote_shard_parts parts)
     model_(parts_.settings, dtype_of(parts_.weights),
            {0, parts_.weights.count}),
     versions_(parts_.weights.count, dtype_of(parts_.weights),
-              models::device_named(parts_.settings.device), parts_.memory) {
+              models::device_named(parts_.settings.device), parts_.memory,
+              true) {
   // nop
 }
 
@@ -89,7 +90,7 @@ remote_shard_actor::behavior_type remote_shard_state::make_behavior() {
 // -- requests of workers ------------------------------------------------------
 
 auto remote_shard_state::push(const push_header& header, const payload& part)
-  -> weights_result {
+  -> weights_result try {
   if (auto err = unwelcome(header.id.worker, header.id.life))
     return err;
   request_id id{header.id.worker, header.id.life, header.request};
@@ -112,6 +113,10 @@ auto remote_shard_state::push(const push_header& header, const payload& part)
   auto answer = hold(id);
   report(id, header.id, model_.sound(placed) ? errc::none : errc::not_finite);
   return answer;
+} catch (const std::exception& err) { // A GPU that has failed.
+  auto why = caf::make_error(errc::failed, one_line(err));
+  self_->quit(why);
+  return why;
 }
 
 // Whatever a shard refuses the lead refuses, too, and gives its leases to

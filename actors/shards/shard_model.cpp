@@ -3,6 +3,7 @@
 #include "actors/runtime/tensor_payload.hpp"
 #include "config/text/failure.hpp"
 #include "models/device/accelerator.hpp"
+#include "models/guarded.hpp"
 #include "models/optim/aggregate.hpp"
 #include "models/optim/clipping.hpp"
 
@@ -123,7 +124,9 @@ void shard_model::load(const models::flat_layout& whole,
 bool shard_model::sound(const payload& gradient) const {
   if (gradient.finite().value_or(false))
     return true; // Else the statistics may be what is not finite.
-  return !optimizer_ || models::all_finite(own(gradient), passes_.across);
+  return !optimizer_ || models::guarded("checking a gradient", [&] {
+    return models::all_finite(own(gradient), passes_.across);
+  });
 }
 
 auto shard_model::parts_of(std::span<const payload> gradients,
@@ -146,26 +149,32 @@ void shard_model::apply(const at::Tensor& next, const at::Tensor& current,
                         const step_terms& with) {
   if (!optimizer_)
     return;
-  auto parts = parts_of(gradients, shares);
-  optimizer_->step(own(next), own(current), parts.gradients, parts.shares,
-                   with.lr, with.scale, passes_.across, with.factors);
+  models::guarded("a step of the parameter server", [&] {
+    auto parts = parts_of(gradients, shares);
+    optimizer_->step(own(next), own(current), parts.gradients, parts.shares,
+                     with.lr, with.scale, passes_.across, with.factors);
+  });
 }
 
 std::vector<models::parameter_squares>
 shard_model::measure(const at::Tensor& current,
                      std::span<const payload> gradients,
                      std::span<const double> shares, double scale) {
-  auto parts = parts_of(gradients, shares);
-  return optimizer_->measure(own(current), parts.gradients, parts.shares, scale,
-                             passes_.across);
+  return models::guarded("measuring a step of the parameter server", [&] {
+    auto parts = parts_of(gradients, shares);
+    return optimizer_->measure(own(current), parts.gradients, parts.shares,
+                               scale, passes_.across);
+  });
 }
 
 models::exact_sum shard_model::squares(std::span<const payload> gradients,
                                        std::span<const double> shares) const {
   if (!optimizer_)
     return {};
-  auto parts = parts_of(gradients, shares);
-  return models::squares_of_mean(parts.gradients, parts.shares);
+  return models::guarded("computing the norm of a gradient", [&] {
+    auto parts = parts_of(gradients, shares);
+    return models::squares_of_mean(parts.gradients, parts.shares);
+  });
 }
 
 std::vector<models::named_slot> shard_model::average_slot() const {

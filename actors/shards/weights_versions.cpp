@@ -2,9 +2,11 @@
 
 #include "actors/runtime/tensor_payload.hpp"
 #include "models/device/device_tensor.hpp"
+#include "models/guarded.hpp"
 #include "models/scalar.hpp"
 
 #include <utility>
+#include <vector>
 
 namespace troupe {
 
@@ -21,8 +23,10 @@ models::weights_store make_store(uint64_t count, config::scalar_type dtype,
 } // namespace
 
 weights_versions::weights_versions(uint64_t count, config::scalar_type dtype,
-                                   c10::Device where, payload_memory_ptr memory)
-  : where_(where), store_(make_store(count, dtype, where, memory)),
+                                   c10::Device where, payload_memory_ptr memory,
+                                   bool remote_readers)
+  : where_(where), remote_readers_(remote_readers),
+    store_(make_store(count, dtype, where, memory)),
     copies_(where.is_cpu() ? nullptr
                            : models::pool_of_copies(
                                count * models::size_of(dtype), memory)) {
@@ -42,14 +46,25 @@ at::Tensor weights_versions::newest_flat() const {
 at::Tensor weights_versions::step_buffer() {
   if (!newest_ || newest_.owner().use_count() > 1)
     return store_.next_buffer();
-  if (const auto* there = newest_.device())
-    static_cast<const models::device_tensor*>(there)->wait_for_readers();
+  const auto* there =
+    static_cast<const models::device_tensor*>(newest_.device());
+  const void* before = newest_.device_address();
+  std::vector<c10::Stream> readers;
+  if (there != nullptr)
+    readers = there->take_readers();
   newest_ = {};
-  return store_.step_buffer();
+  auto out = store_.step_buffer();
+  if (out.const_data_ptr() == before)
+    models::wait_for(readers, out);
+  else if (!readers.empty()) // Somebody has a tensor of it still.
+    models::keep_for(readers, newest_flat());
+  return out;
 }
 
 void weights_versions::publish(version id, at::Tensor flat) {
   newest_ = to_payload(store_.publish(id, std::move(flat))->flat, copies_);
+  if (remote_readers_)
+    newest_.host_bytes();
 }
 
 payload weights_versions::place(const payload& numbers) const {
@@ -57,7 +72,9 @@ payload weights_versions::place(const payload& numbers) const {
   if (where_.is_cpu() || !numbers ||
       (there != nullptr && there->device() == where_.index()))
     return numbers;
-  auto out = to_payload(to_tensor(numbers, where_));
+  auto out = models::guarded("copying a gradient to a GPU", [&] {
+    return to_payload(to_tensor(numbers, where_));
+  });
   if (auto finite = numbers.finite())
     out.know_finite(*finite);
   return out;

@@ -23,9 +23,13 @@ namespace troupe {
 class weights_versions {
 public:
   /// @param count Elements of the range.
-  /// @param memory Where versions lie in the host's memory.
+  /// @param memory Where versions, or copies of those on a GPU, lie in the
+  /// host's memory.
+  /// @param remote_readers Whether other processes read them: then the host's
+  /// copy is made with the version, since no link can say that the GPU has
+  /// failed.
   weights_versions(uint64_t count, config::scalar_type dtype, c10::Device where,
-                   payload_memory_ptr memory);
+                   payload_memory_ptr memory, bool remote_readers);
 
   /// The newest version; shares its memory. Empty before the first.
   payload newest() const;
@@ -37,7 +41,8 @@ public:
   /// more, else another buffer.
   at::Tensor step_buffer();
 
-  /// Makes `flat`, a buffer of this object, the newest version.
+  /// Makes `flat`, a buffer of this object, the newest version. Throws
+  /// `run_error` if the GPU has failed.
   void publish(version id, at::Tensor flat);
 
   /// The same numbers where the versions are.
@@ -45,6 +50,7 @@ public:
 
 private:
   c10::Device where_;
+  bool remote_readers_;
   models::weights_store store_;
   std::shared_ptr<payload_pool> copies_; ///< The host's, of those on a GPU.
   payload newest_; ///< Empty while the next one is made in its memory.

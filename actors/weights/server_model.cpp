@@ -156,7 +156,7 @@ server_model::server_model(const config::training_settings& settings,
   auto whole =
     first.defined() ? first : models::draw_weights(settings, classes).trained;
   auto own = versions_->step_buffer();
-  own.copy_(range_of(whole, own_range()));
+  copy_numbers(own, range_of(whole, own_range()));
   publish(version{0}, std::move(own));
 }
 
@@ -170,7 +170,7 @@ server_model::server_model(const config::training_settings& settings,
   auto own = versions_->step_buffer();
   auto read = at::empty({own.numel()}, own.options().device(at::kCPU));
   fill_weights(*layout_, from, own_range(), read);
-  own.copy_(read);
+  copy_numbers(own, read);
   publish(version{from.manifest.step()}, std::move(own));
 }
 
@@ -186,7 +186,8 @@ server_model::server_model(const config::training_settings& settings,
     wholes_ = std::make_unique<models::flat_pool>(layout_->count(),
                                                   layout_->dtype(), memory);
   versions_ = std::make_unique<weights_versions>(
-    own_range().count, layout_->dtype(), device_, std::move(memory));
+    own_range().count, layout_->dtype(), device_, std::move(memory),
+    with.remote_readers);
   auto groups = models::within(models::groups_of(*layout_, settings), range);
   part_ = {settings, layout_->dtype(), range, groups, {first_, with.across}};
 }
@@ -318,20 +319,27 @@ state_request server_model::draft(snapshot& out,
 at::Tensor server_model::make_whole() const {
   auto out = wholes_->take_tensor();
   auto own = newest_flat();
-  out.narrow(0, static_cast<int64_t>(first_), own.numel()).copy_(own);
+  copy_numbers(out.narrow(0, static_cast<int64_t>(first_), own.numel()), own);
   return out;
 }
 
 at::Tensor server_model::make_whole_average() const {
   auto out = wholes_->take_tensor();
   auto own = part_.average_slot().front().flat;
-  out.narrow(0, static_cast<int64_t>(first_), own.numel()).copy_(own);
-  layout_->statistics_of(out).copy_(statistics_of(newest_flat()));
+  copy_numbers(out.narrow(0, static_cast<int64_t>(first_), own.numel()), own);
+  copy_numbers(layout_->statistics_of(out), statistics_of(newest_flat()));
   return out;
 }
 
+bool server_model::is_readable() const try {
+  newest().host_bytes();
+  return true;
+} catch (const run_error&) {
+  return false;
+}
+
 std::optional<std::string> server_model::weights_sha256() const {
-  if (!has_weights())
+  if (!has_weights() || !is_readable())
     return std::nullopt;
   return models::weights_sha256({to_tensor(newest()), to_tensor(frozen_)},
                                 *layout_);

@@ -68,8 +68,9 @@ make_beginnings(const config::training_settings& settings, int64_t classes,
 
 /// How the lead's work is shared.
 struct shared_work {
-  uint32_t shards = 1;  ///< The lead and the shards in other processes.
-  models::lanes across; ///< Threads in this process.
+  uint32_t shards = 1;        ///< The lead and the shards in other processes.
+  models::lanes across;       ///< Threads in this process.
+  bool remote_readers = true; ///< Other processes read the weights.
 };
 
 class server_model {
@@ -194,8 +195,12 @@ public:
   /// version. @pre averages()
   at::Tensor make_whole_average() const;
 
+  /// Whether the host can read the newest version: not on a GPU that has
+  /// failed.
+  bool is_readable() const;
+
   /// SHA-256 of the newest weights, as in summary.json; nothing without
-  /// weights.
+  /// weights that can be read.
   std::optional<std::string> weights_sha256() const;
 
 private:

@@ -5,7 +5,9 @@
 #include "actors/runtime/tensor_payload.hpp"
 #include "config/text/one_line.hpp"
 #include "models/device/accelerator.hpp"
+#include "models/engine/loss_scale.hpp"
 #include "models/engine/replicas.hpp"
+#include "models/guarded.hpp"
 
 #include <ATen/Parallel.h>
 #include <c10/core/StreamGuard.h>
@@ -39,6 +41,15 @@ std::function<void(uint64_t)> early_send_by(gradient_stream& way,
   return [&way, size = size_of(gradient.shape().type)](uint64_t first) {
     way.ready(first * size);
   };
+}
+
+/// What a worker tells of half precision, as means over the samples of a step.
+config::metrics metrics_of(const models::gradient_result& found) {
+  if (!found.scale)
+    return {};
+  return {
+    {config::native_metrics::loss_scale, *found.scale},
+    {config::native_metrics::overflows, static_cast<double>(found.overflows)}};
 }
 
 /// A GPU copies to pinned memory while it computes; what other processes see
@@ -109,7 +120,7 @@ compute_state::compute_state(pointer self, const computing_parts& parts,
     rule_(parts.settings.training.buffers),
     engine_(make_engine(parts, parts.data.train->classes())),
     gradients_(pool_of_gradients(engine_, parts)), others_(std::move(others)) {
-  // nop
+  models::require_gpu_for_fp16(parts.settings.training);
 }
 
 compute_actor::behavior_type compute_state::make_behavior() {
@@ -148,8 +159,8 @@ caf::result<gradient_report> compute_state::alone(compute_task task) {
   return answer_inline(*self_, std::move(found));
 }
 
-// A gradient that stays on a GPU is taken and given on the engine's stream;
-// whoever gets it works on one of its own.
+// Weights and gradients that stay on a GPU are taken and given on the engine's
+// stream; whoever has them else works on one of its own.
 caf::expected<gradient_report>
 compute_state::compute_alone(const compute_task& task) {
   c10::OptionalStreamGuard guard{engine_.stream()};
@@ -162,6 +173,7 @@ compute_state::compute_alone(const compute_task& task) {
 caf::expected<gradient_report>
 compute_state::compute(const compute_task& task,
                        const at::Tensor& gradient) try {
+  c10::OptionalStreamGuard guard{engine_.stream()};
   run_clock clock{self_};
   auto about = context_of(task.from, task.statistics);
   about.part = task.part;
@@ -177,6 +189,7 @@ compute_state::compute(const compute_task& task,
   if (task.early_gradients)
     about.ready = early_send_by(*task.early_gradients, to_payload(gradient));
   about.cancel = task.cancel.get();
+  about.arrived = task.batch->arrived;
   auto found =
     engine_.run(weights_for(engine_, task.weights), task.batch->inputs,
                 task.batch->targets, gradient, about);
@@ -190,6 +203,7 @@ compute_state::compute(const compute_task& task,
   report.loss = found.loss;
   report.seconds = clock.elapsed(self_) - waited;
   report.waited = waited;
+  report.metrics = metrics_of(found);
   if (task.early_gradients && !report.cancelled)
     task.early_gradients->computed(report.seconds);
   return report;
@@ -201,6 +215,15 @@ compute_state::compute(const compute_task& task,
 
 namespace {
 
+/// Of all replicas the smallest scale and the number of all overflows.
+void add_metrics(config::metrics& sum, const config::metrics& next) {
+  for (size_t i = 0; i < std::min(sum.size(), next.size()); ++i)
+    if (sum[i].name == config::native_metrics::overflows)
+      sum[i].value += next[i].value;
+    else
+      sum[i].value = std::min(sum[i].value, next[i].value);
+}
+
 /// The task of a replica: its part of the batch. Its gradient is not sent
 /// early, since it is only a part of the worker's.
 compute_task task_for(const compute_task& whole, const replica_part& part) {
@@ -209,8 +232,9 @@ compute_task task_for(const compute_task& whole, const replica_part& part) {
     return all.narrow(0, static_cast<int64_t>(part.first),
                       static_cast<int64_t>(part.count));
   };
-  out.batch = std::make_shared<const data::batch>(data::batch{
-    cut(whole.batch->inputs), cut(whole.batch->targets), part.count});
+  out.batch = std::make_shared<const data::batch>(
+    data::batch{cut(whole.batch->inputs), cut(whole.batch->targets), part.count,
+                whole.batch->arrived});
   out.part = part;
   out.early_gradients = nullptr;
   return out;
@@ -263,6 +287,7 @@ caf::expected<gradient_report> compute_state::add_up(shared_batch& done) try {
     sum->samples += next->samples;
     sum->loss = sum->loss + next->loss;
     sum->waited = std::max<double>(sum->waited, next->waited);
+    add_metrics(sum->metrics, next->metrics);
     if (!sum->cancelled)
       models::add_replica(engine_.layout(), done.gradient,
                           to_tensor(next->gradient));
@@ -294,12 +319,13 @@ scorer_actor::behavior_type scorer_state::make_behavior() {
 }
 
 models::batch_source batches_of(const data::dataset& test, uint64_t batch_size,
-                                config::scalar_type dtype) {
-  return [&test, batch_size, dtype,
+                                const config::training_settings& settings) {
+  return [&test, batch_size, dtype = settings.dtype,
+          memory = data::memory_for(settings.device),
           at = uint64_t{0}](at::Tensor& inputs, at::Tensor& targets) mutable {
     while (at < test.size()) {
       auto count = std::min(batch_size, test.size() - at);
-      auto batch = test.gather_range(at, count, dtype);
+      auto batch = test.gather_range(at, count, dtype, memory);
       at += count;
       inputs = batch.inputs;
       targets = batch.targets;
@@ -327,9 +353,8 @@ caf::result<score> scorer_state::evaluate(version number,
                                           const payload& weights) try {
   run_clock clock{self_};
   c10::OptionalStreamGuard guard{engine_.stream()};
-  auto found =
-    engine_.evaluate(weights_for(engine_, weights),
-                     batches_of(*test_, batch_size_, training_.dtype));
+  auto found = engine_.evaluate(weights_for(engine_, weights),
+                                batches_of(*test_, batch_size_, training_));
   say_skipped(*test_);
   auto out = score_of(number, found, clock.elapsed(self_));
   config::require_target(training_, out.metrics);
@@ -365,7 +390,9 @@ loader_state::loader_state(pointer self, const computing_parts& parts)
     dtype_(parts.settings.training.dtype),
     memory_(data::memory_for(parts.settings.training.device)),
     train_(parts.data.train), order_(make_order(parts.settings, *train_)) {
-  // nop
+  auto where = models::device_named(parts.settings.training.device);
+  if (!parts.plan && !where.is_cpu())
+    copies_.emplace(where);
 }
 
 loader_actor::behavior_type loader_state::make_behavior() {
@@ -382,8 +409,15 @@ loader_actor::behavior_type loader_state::make_behavior() {
 caf::expected<loaded_batch> loader_state::load(const lease& work) try {
   auto indices =
     order_.lease_indices(work.epoch, work.first, work.count, work.part);
-  loaded_batch out{work, std::make_shared<const data::batch>(train_->gather(
-                           indices, dtype_, work.epoch, memory_))};
+  auto batch = train_->gather(indices, dtype_, work.epoch, memory_);
+  if (copies_)
+    models::guarded("copying a batch to the device", [&] {
+      auto there = copies_->place(batch.inputs, batch.targets);
+      batch.inputs = there.inputs;
+      batch.targets = there.targets;
+      batch.arrived = there.arrived;
+    });
+  loaded_batch out{work, std::make_shared<const data::batch>(std::move(batch))};
   out.skipped = say_skipped(*train_);
   return out;
 } catch (const std::exception& err) {

@@ -9,6 +9,7 @@
 #include "data/sampling/permutation.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/payload_memory.hpp"
+#include "models/device/batch_copies.hpp"
 #include "models/engine/compute.hpp"
 #include "models/engine/segment_plan.hpp"
 #include "models/layout/flat_pool.hpp"
@@ -64,9 +65,10 @@ payload kept_statistics(const models::flat_layout& layout,
 score score_of(version number, const models::evaluation_result& found,
                double seconds);
 
-/// All samples of a test set, in batches. Refers to the set.
+/// All samples of a test set, in batches for the device of these settings.
+/// Refers to the set.
 models::batch_source batches_of(const data::dataset& test, uint64_t batch_size,
-                                config::scalar_type dtype);
+                                const config::training_settings& settings);
 
 /// Computes gradients. With others it is the first of several replicas of the
 /// network: each computes a part of the batch, and it adds up the gradients.
@@ -137,7 +139,9 @@ private:
 /// If not, the loader runs on the thread of its worker.
 bool loader_has_thread(const computing_parts& parts);
 
-/// Makes the batches of leases.
+/// Makes the batches of leases. For a GPU that computes whole networks it
+/// copies them there as soon as they are made, while the GPU computes those
+/// before.
 class loader_state {
 public:
   using pointer = loader_actor::stateful_pointer<loader_state>;
@@ -156,6 +160,7 @@ private:
   int threads_;
   config::scalar_type dtype_;
   data::batch_memory memory_;
+  std::optional<models::batch_copies> copies_;
   std::shared_ptr<const data::dataset> train_;
   data::epoch_order order_;
 };

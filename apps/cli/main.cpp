@@ -358,6 +358,7 @@ int main(int argc, char** argv) {
     }
     auto meeting = app::meet_by_file(call.config);
     say_device(app::choose_device(call.config.values));
+    app::open_placed_devices(call.config.values);
     app::keep_tensor_memory(call.config.values);
     return static_cast<int>(
       is_virtual(call.config.values)

@@ -129,8 +129,8 @@ std::optional<models::evaluation_result>
 score_weights(models::compute_engine& engine, const config::settings& settings,
               const data::dataset& test, const payload& weights,
               const std::function<bool()>& interrupted) {
-  auto batches = batches_of(test, settings.evaluation.eval_batch_size,
-                            settings.training.dtype);
+  auto batches =
+    batches_of(test, settings.evaluation.eval_batch_size, settings.training);
   progress_line progress{test.size()};
   std::atomic<bool> cancel = false;
   uint64_t done = 0;

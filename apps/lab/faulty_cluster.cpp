@@ -211,6 +211,7 @@ private:
     auto from = find_origin(plan_.config.values, say,
                             {plan_.from.directory.lock, nullptr});
     plan_ = plan_server(plan_.config, plan_.data, from, say);
+    choose_devices(plan_.computing);
     begin(plan_, say);
   }
 

@@ -130,6 +130,10 @@ plan_replay(const config::invocation& call,
   if (settings.may_stop_early)
     out->event_log->allow_early_stop();
   out->config = std::move(settings.all);
+  if (out->config.values.training.autocast == config::autocast_kind::fp16)
+    throw run_error(path.string() +
+                    ": its workers computed in fp16 on GPUs, which a replay on "
+                    "the CPU cannot repeat");
   // Devices belong to the nodes of the run; a replay computes on the CPU.
   out->config.values.training.device = "cpu";
   if (!begin.device().empty())

@@ -32,6 +32,9 @@ server_plan plan_virtual_server(caf::actor_system& system,
   if (replay != nullptr) {
     out.computing.threads = replay->threads;
     require_same_run(*replay, out.parts);
+    choose_cpu(out.computing);
+  } else {
+    choose_devices(out.computing);
   }
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include "actors/session/path_choice.hpp"
 #include "apps/startup/cores.hpp"
+#include "config/patterns/placement.hpp"
 #include "config/schema/paths.hpp"
 #include "config/text/failure.hpp"
 #include "messages/transport/nccl/nccl_row.hpp"
@@ -208,36 +209,80 @@ namespace {
 
 /// The GPU of this process, claimed until the process ends; `cpu` for `auto` if
 /// others have taken all.
-std::string gpu_of_process(const std::string& wanted, int devices,
-                           models::gpu_owner whose) {
+/// @param name As in the error, such as "--device cuda".
+std::string gpu_of_process(const std::string& wanted, const std::string& name,
+                           int devices, models::gpu_owner whose) {
+  static std::optional<models::gpu> ours;
+  if (ours)
+    return "cuda:" + std::to_string(ours->device);
   auto found = models::take_gpu(models::wish_of_process(devices, whose));
   if (auto* why = std::get_if<std::string>(&found)) {
     if (wanted == "auto")
       return "cpu";
-    throw run_error("--device cuda: " + *why +
-                    ", or name one with --device cuda:N");
+    throw run_error(name + ": " + *why + ", or name one with " + name + ":N");
   }
-  static models::gpu ours;
   ours = std::move(std::get<models::gpu>(found));
-  return "cuda:" + std::to_string(ours.device);
+  return "cuda:" + std::to_string(ours->device);
+}
+
+void require_gpu(const std::string& device, const std::string& name,
+                 int devices) {
+  if (models::device_named(device).index() < devices)
+    return;
+  throw run_error(
+    name + ": there " +
+    (devices == 1 ? "is one GPU, cuda:0"
+                  : "are " + std::to_string(devices) +
+                      " GPUs, cuda:0 to cuda:" + std::to_string(devices - 1)));
 }
 
 } // namespace
+
+bool computes_parts_of(const std::optional<uint32_t>& server,
+                       const config::settings& settings) {
+  if (settings.what == config::role::simulate)
+    return true;
+  if (settings.what == config::role::worker)
+    return !server;
+  return settings.what == config::role::ps && server &&
+         (!config::has_remote_shards(settings) ||
+          *server == settings.cluster.rank.value_or(0));
+}
+
+std::string device_of_part(const std::string& named,
+                           const config::settings& settings) {
+  const auto& own = settings.training.device;
+  if (named.empty() || (named == "cuda" && own != "cpu"))
+    return own;
+  if (named == "cpu")
+    return named;
+  auto devices = models::open_cuda();
+  auto name = "[placement]: device " + named;
+  if (named == "cuda")
+    return gpu_of_process(named, name, devices, models::gpu_owner::worker);
+  require_gpu(named, name, devices);
+  return named;
+}
+
+void open_placed_devices(const config::settings& settings) {
+  for (const auto& rule : config::parse_placement(settings.training.placement))
+    if (computes_parts_of(rule.server, settings))
+      device_of_part(rule.device, settings);
+}
 
 std::string choose_device(config::settings& settings) {
   auto& device = settings.training.device;
   if (device == "cpu")
     return {};
-  auto serves =
-    settings.what == config::role::ps && !config::is_peer(settings);
+  auto serves = settings.what == config::role::ps && !config::is_peer(settings);
   // One file or command line serves all nodes, and workers need the GPUs more.
-  if (serves && !device.starts_with("cuda:")) {
+  if (serves && !device.starts_with("cuda:") &&
+      !config::may_have_modules(settings)) {
     device = "cpu";
     return "cpu: a parameter server computes there; --device cuda:N gives it a "
            "GPU";
   }
-  if (!serves &&
-      settings.training.compute == config::compute_kind::external) {
+  if (!serves && settings.training.compute == config::compute_kind::external) {
     device = "cpu"; // Its program chooses.
     return {};
   }
@@ -248,18 +293,12 @@ std::string choose_device(config::settings& settings) {
   auto server_has_one = wanted != nullptr && wanted->needs_gpu;
   using enum models::gpu_owner;
   if (device == "auto" || device == "cuda")
-    device = gpu_of_process(device, devices,
+    device = gpu_of_process(device, "--device cuda", devices,
                             server_has_one ? worker_of_gpu_server : worker);
   if (device == "cpu")
     return device;
-  auto index = models::device_named(device).index();
-  if (index >= devices)
-    throw run_error("--device " + device + ": there " +
-                    (devices == 1 ? "is one GPU, cuda:0"
-                                  : "are " + std::to_string(devices) +
-                                      " GPUs, cuda:0 to cuda:" +
-                                      std::to_string(devices - 1)));
-  auto name = models::name_of_gpu(index);
+  require_gpu(device, "--device " + device, devices);
+  auto name = models::name_of_gpu(models::device_named(device).index());
   return name.empty() ? device : device + " (" + name + ")";
 }
 

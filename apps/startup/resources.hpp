@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace troupe::app {
@@ -55,6 +56,23 @@ transport::nccl::library_ptr nccl_for(const config::settings& settings);
 /// the first backward pass. Returns the device for people; empty if none was
 /// asked for. Throws `run_error` when there is no such GPU.
 std::string choose_device(config::settings& settings);
+
+/// Opens LibTorch's CUDA part if `[placement]` names a GPU for a part that this
+/// process computes, and takes that GPU. To be called after choose_device, when
+/// the placement is known, and before the first backward pass. Throws
+/// `run_error` when there is no such GPU.
+void open_placed_devices(const config::settings& settings);
+
+/// The device for a part of the network that is `named` so (placement.hpp), in
+/// a process with these settings after choose_device: `cpu` or `cuda:N`. Throws
+/// `run_error` when there is no such GPU.
+std::string device_of_part(const std::string& named,
+                           const config::settings& settings);
+
+/// Whether this process computes the parts that are with this owner: the shard
+/// of a rank, or the worker.
+bool computes_parts_of(const std::optional<uint32_t>& server,
+                       const config::settings& settings);
 
 /// With NCCL: the group in which the workers of this server add up their
 /// gradients. Null without.

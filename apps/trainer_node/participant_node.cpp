@@ -55,21 +55,12 @@ void require_same_data(const computing_parts& computing,
     config::to_string(all.front()) + "; give all nodes the same");
 }
 
-/// Segments of networks are on the CPU.
-void require_device(const config::settings& joined) {
-  if (joined.training.device != "cpu" &&
-      joined.parallel.mode != config::parallel_mode::data_parallel)
-    throw run_error(
-      "--device " + joined.training.device + ": the run has --mode " +
-      config::print(joined.parallel.mode) +
-      ", which computes on the CPU in this release; leave it out");
-}
-
 /// What bfloat16 does to the speed of this worker, for `--autocast auto`. To be
 /// called on a thread of its own.
 double measure_bfloat16(const config::settings& settings,
                         const proto::Welcome& welcome) {
   auto joined = join_settings(settings, welcome);
+  open_placed_devices(joined); // Before the first backward pass.
   auto data = description_of(welcome).data;
   at::set_num_threads(threads_share(joined));
   return models::bfloat16_gain(joined.training, data.shape, data.classes);
@@ -95,7 +86,7 @@ public:
       throw run_error("another run has begun at the parameter server: start "
                       "the process that computes for this node again");
     auto joined = join_settings(settings_, welcome);
-    require_device(joined);
+    open_placed_devices(joined);
     auto trains = joined.what == config::role::worker;
     if (process_.line && !trains)
       return make_evaluator(
@@ -120,6 +111,7 @@ public:
                                {static_cast<uint64_t>(sizes[0]),
                                 static_cast<uint64_t>(sizes[1]),
                                 static_cast<uint64_t>(sizes[2])});
+    choose_devices(computing);
     return make_worker(*system_, computing, session);
   }
 

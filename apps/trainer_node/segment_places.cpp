@@ -2,7 +2,9 @@
 
 #include "actors/own_loop/training_loop.hpp"
 #include "actors/runtime/spawning.hpp"
+#include "apps/startup/resources.hpp"
 #include "config/text/failure.hpp"
+#include "models/engine/intra_op.hpp"
 #include "models/networks/registry.hpp"
 
 #include <algorithm>
@@ -38,8 +40,30 @@ make_plan(const config::settings& settings, int64_t classes,
   require_loop_fits(settings);
   if (settings.parallel.mode == config::parallel_mode::data_parallel)
     return nullptr;
+  // A stage is measured with the threads that it will have.
+  models::intra_op_threads threads{threads_share(settings)};
   return std::make_shared<const models::segment_plan>(
     models::make_segment_plan(settings, classes, {shape.begin(), shape.end()}));
+}
+
+void choose_devices(computing_parts& computing) {
+  if (!computing.plan)
+    return;
+  const auto& settings = computing.settings;
+  auto plan = std::make_shared<models::segment_plan>(*computing.plan);
+  for (auto& segment : plan->segments)
+    if (computes_parts_of(segment.server, settings))
+      segment.device = device_of_part(segment.device, settings);
+  computing.plan = std::move(plan);
+}
+
+void choose_cpu(computing_parts& computing) {
+  if (!computing.plan)
+    return;
+  auto plan = std::make_shared<models::segment_plan>(*computing.plan);
+  for (auto& segment : plan->segments)
+    segment.device = "cpu";
+  computing.plan = std::move(plan);
 }
 
 stage_factory make_stages(caf::actor_system& system,
@@ -78,7 +102,7 @@ compute_actor make_chain(caf::actor_system& system,
     link.server = segment.server.value_or(0);
     link.statistics = plan.statistics[k];
     if (!segment.server)
-      link.here = stages({segment.parts, plan.own()});
+      link.here = stages({segment.parts, plan.own(), segment.device});
     out.segments.push_back(std::move(link));
   }
   return spawn<compute_actor, chain_state>(system, placement::scheduled,
@@ -134,9 +158,10 @@ module_host_actor make_remote_module(caf::actor_system& system,
   remote_module_parts parts;
   parts.server = owner.server;
   for (const auto& segment : plan.segments)
-    parts.segments.push_back(owns(owner, segment)
-                               ? stages({segment.parts, owner.range})
-                               : stage_actor{});
+    parts.segments.push_back(
+      owns(owner, segment)
+        ? stages({segment.parts, owner.range, segment.device})
+        : stage_actor{});
   parts.range = owner.range;
   // The worker's own elements are the last ones, which the lead has.
   parts.own = owner.range.end() == plan.own().end() ? plan.own().count : 0;

@@ -23,6 +23,14 @@ std::shared_ptr<const models::segment_plan>
 make_plan(const config::settings& settings, int64_t classes,
           const std::array<uint64_t, 3>& shape);
 
+/// Exchanges the devices that the plan names, for the parts that this process
+/// computes, for those that it has. To be called after choose_device, before
+/// stages are made. Throws `run_error` when there is no such GPU.
+void choose_devices(computing_parts& computing);
+
+/// Has all parts computed on the CPU, as a replay does.
+void choose_cpu(computing_parts& computing);
+
 /// Spawns the stages of one worker.
 using stage_factory = std::function<stage_actor(const stage_place&)>;
 

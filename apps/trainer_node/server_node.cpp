@@ -147,6 +147,7 @@ node start_server(caf::actor_system& system, const config::resolved& given,
   auto plan = plan_server(config, data, from, say);
   if (auto how = end_before_begin(plan, options.interrupted, say))
     return unstarted(options, *how);
+  choose_devices(plan.computing);
   begin(plan, say);
   ways with;
   if (!alone)

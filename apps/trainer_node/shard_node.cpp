@@ -71,6 +71,7 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
   if (config::may_have_modules(settings)) {
     auto data = description_of(welcome).data;
     computing.plan = make_plan(settings, data.classes, data.shape);
+    choose_devices(computing);
     parts.modules = std::make_shared<module_roster>();
   }
   auto modules = parts.modules;

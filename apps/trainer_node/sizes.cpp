@@ -120,7 +120,9 @@ config::model_size sizes_of(const config::resolved& config) {
     out.classes = data.classes.value_or(usual_classes(all.training.network));
     std::array<uint64_t, 3> shape{};
     std::ranges::copy(data.shape, shape.begin());
-    if (auto cut = make_plan(all, out.classes, shape)) {
+    auto measured = all; // A GPU is not taken for this.
+    measured.training.device = "cpu";
+    if (auto cut = make_plan(measured, out.classes, shape)) {
       out.cut = cut->description + activations_of(all, *cut);
       out.with_servers = cut->parameters - cut->own_parameters;
     }

@@ -296,6 +296,10 @@ def main():
     # Ends the block that removes what was started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     chosen = [x for x in steps.STEPS if not given.only or x.name in given.only]
+    program = programs / "trainer_node"
+    if not given.dry_run and not program.is_file():
+        print(f"./dev gpu: there is no {program}; make it with ./dev build", file=sys.stderr)
+        return 1
     found = machine.look_at(given.python, given.nccl)
     show_machine(found, programs)
     with tempfile.TemporaryDirectory(prefix="troupe-gpu-") as scratch:

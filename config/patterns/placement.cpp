@@ -12,12 +12,32 @@ namespace troupe::config {
 namespace {
 
 constexpr uint32_t most_ranks = 1023;
+constexpr uint32_t most_devices = 15;
 
 std::string_view take_word(std::string_view& rest) {
   auto colon = std::min(rest.find(':'), rest.size());
   auto word = trim(rest.substr(0, colon));
   rest.remove_prefix(std::min(colon + 1, rest.size()));
   return word;
+}
+
+/// A device that a part can be on: unlike `--device` there is no `auto`, since
+/// a part that is to be on a GPU may not fit elsewhere.
+std::string parse_device(std::string_view text) {
+  constexpr std::string_view numbered = "cuda:";
+  auto name = in_small_letters(trim(text));
+  if (name.empty() || name == "cpu" || name == "cuda")
+    return name;
+  if (name.starts_with(numbered))
+    try {
+      parse_unsigned(name.substr(numbered.size()), most_devices);
+      return name;
+    } catch (const bad_value&) {
+      // It is told below.
+    }
+  throw bad_value("device " + in_quotes(name) +
+                  " must be cpu, cuda, or cuda:N with N up to " +
+                  std::to_string(most_devices));
 }
 
 placement_rule parse_rule(const std::string& pattern,
@@ -38,13 +58,7 @@ placement_rule parse_rule(const std::string& pattern,
     throw bad_value(in_quotes(owner) + " must be ps:RANK or worker, with a "
                                        "device behind another colon if need "
                                        "be: ps:0:cpu");
-  // The name of a device may hold a colon.
-  if (!trim(rest).empty())
-    out.device = trim(rest);
-  if (out.device != "cpu")
-    throw bad_value("device " + in_quotes(out.device) +
-                    " is not there: this release computes without CUDA, on "
-                    "cpu");
+  out.device = parse_device(rest); // The name of a device may hold a colon.
   return out;
 }
 
@@ -62,7 +76,7 @@ std::string to_string(const std::vector<placement_rule>& rules) {
   std::vector<std::string> out;
   for (const auto& rule : rules) {
     auto owner = rule.server ? "ps:" + std::to_string(*rule.server) : "worker";
-    if (rule.device != placement_rule{}.device)
+    if (!rule.device.empty())
       owner += ":" + rule.device;
     out.push_back(rule.pattern + "=" + owner);
   }

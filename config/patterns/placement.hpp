@@ -1,6 +1,7 @@
 #pragma once
 // Where the parts of a network live, as `[placement]` says it, one rule a line:
-// "conv* = ps:0", "fc1 fc2 = ps:1:cpu", "head = worker". In one line, as
+// "conv* = ps:0", "fc1 fc2 = ps:1:cuda:0", "head = worker:cuda". In one line,
+// as
 // `--placement` takes it, rules stand between commas. Values; any thread.
 
 #include "config/text/settings.hpp"
@@ -18,7 +19,9 @@ struct placement_rule {
   /// stand between blanks.
   std::string pattern;
   std::optional<uint32_t> server; ///< Rank of the shard; nothing: the worker.
-  std::string device = "cpu";
+  /// `cpu`, `cuda` (the GPU of the process that computes the part) or
+  /// `cuda:N`; empty: what `--device` of that process says.
+  std::string device{};
 
   bool operator==(const placement_rule&) const = default;
 };

@@ -115,7 +115,9 @@ std::string training_of(const settings& all) {
     result += ", loss " + training.loss;
   if (training.label_smoothing > 0)
     result += ", labels smoothed by " + print(training.label_smoothing);
-  if (training.autocast != autocast_kind::none)
+  if (training.autocast == autocast_kind::fp16)
+    result += ", forward in fp16";
+  else if (training.autocast != autocast_kind::none)
     result += ", forward in bf16";
   if (training.autocast == autocast_kind::automatic)
     result += " if that is faster";

@@ -49,6 +49,28 @@ void check_param_groups(const resolved& all) {
       refuse(all, "training.param-groups", in_quotes(pattern) + " " + why);
 }
 
+/// Which node computes on a GPU each node says for itself.
+void check_autocast(const resolved& all) {
+  const auto& values = all.values;
+  const auto& training = values.training;
+  if (training.autocast != autocast_kind::bf16 &&
+      training.autocast != autocast_kind::fp16)
+    return;
+  if (training.dtype != scalar_type::float32)
+    refuse(all, "training.autocast", "needs --dtype float32");
+  if (training.autocast != autocast_kind::fp16)
+    return;
+  auto trains = values.what == role::simulate || values.what == role::worker;
+  if (trains && training.device == "cpu")
+    refuse(all, "training.autocast",
+           "needs a GPU: give --device cuda, or use "
+           "bf16");
+  if (values.parallel.mode != parallel_mode::data_parallel)
+    refuse(all, "training.autocast",
+           "scales the loss of whole networks; with --mode " +
+             print(values.parallel.mode) + " use bf16");
+}
+
 } // namespace
 
 void check_recipe(const resolved& all) {
@@ -63,9 +85,7 @@ void check_recipe(const resolved& all) {
   if (training.label_smoothing > 0 && training.loss != training_settings{}.loss)
     refuse(all, "training.label-smoothing",
            "is for --loss " + training_settings{}.loss);
-  if (training.autocast == autocast_kind::bf16 &&
-      training.dtype != scalar_type::float32)
-    refuse(all, "training.autocast", "needs --dtype float32");
+  check_autocast(all);
 }
 
 } // namespace troupe::config

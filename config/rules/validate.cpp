@@ -34,7 +34,6 @@ bool joins(role duty) {
   return duty == role::worker || duty == role::evaluator;
 }
 
-/// What computes on a GPU in this release.
 void check_device(const resolved& all) {
   const auto& values = all.values;
   if (values.training.device == "cpu")
@@ -45,10 +44,6 @@ void check_device(const resolved& all) {
       values.what != role::ps)
     refuse(all, "training.device",
            "the program that computes chooses its device itself: leave it out");
-  if (values.parallel.mode != parallel_mode::data_parallel)
-    refuse(all, "training.device",
-           "with --mode " + print(values.parallel.mode) +
-             " this release computes on the CPU: leave it out");
 }
 
 void check_policy(const resolved& all) {

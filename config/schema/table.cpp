@@ -156,9 +156,11 @@ void add_training(std::vector<key>& table) {
   at.add("label-smoothing", &s::label_smoothing, scope::cluster, "X",
          "share of a label that all classes have alike, in training",
          below_one);
-  at.add("autocast", &s::autocast, scope::cluster, "",
-         "bf16: forward in training computes convolutions and products in "
-         "bfloat16; auto: if the workers measure that this is faster");
+  at.add(
+    "autocast", &s::autocast, scope::cluster, "",
+    "bf16: forward in training computes convolutions and products in "
+    "bfloat16; fp16: in half precision, on GPUs alone, with a scaled loss; "
+    "auto: bf16 if the workers measure that this is faster");
   at.add("epochs", &s::epochs, scope::cluster, "N",
          "stop after so many passes over the data, or at max-steps or a "
          "target, whichever comes first; when none of the three is given: " +

@@ -58,6 +58,7 @@ enum class decay_exclusion : uint8_t {
 enum class autocast_kind : uint8_t {
   none,     ///< The type of the weights.
   bf16,     ///< Convolutions and products in bfloat16.
+  fp16,     ///< The same in half precision, with a scaled loss; on GPUs.
   automatic ///< bf16 if that is faster; decided before the run begins.
 };
 

@@ -76,6 +76,7 @@ constexpr std::array other_best_words{
 constexpr std::array autocast_words{
   choice<autocast_kind>{autocast_kind::none, "none"},
   choice<autocast_kind>{autocast_kind::bf16, "bf16"},
+  choice<autocast_kind>{autocast_kind::fp16, "fp16"},
   choice<autocast_kind>{autocast_kind::automatic, "auto"},
 };
 
@@ -109,6 +110,7 @@ constexpr std::array other_scalar_words{
 
 constexpr std::array other_autocast_words{
   choice<autocast_kind>{autocast_kind::bf16, "bfloat16"},
+  choice<autocast_kind>{autocast_kind::fp16, "float16"},
 };
 
 bool all_digits(std::string_view text) {

@@ -27,6 +27,10 @@ inline constexpr const char* accuracy = "accuracy"; ///< In [0, 1].
 inline constexpr const char* loss = "loss";         ///< Mean over the samples.
 /// With more than five classes: in [0, 1].
 inline constexpr const char* accuracy_top5 = "accuracy_top5";
+/// Of gradients in fp16: the factor of the loss, and how often a batch was
+/// computed again because its gradient had overflowed.
+inline constexpr const char* loss_scale = "fp16/scale";
+inline constexpr const char* overflows = "fp16/overflows";
 } // namespace native_metrics
 
 /// The most metrics of a score.

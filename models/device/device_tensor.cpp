@@ -1,7 +1,7 @@
 #include "models/device/device_tensor.hpp"
 
 #include "models/device/accelerator.hpp"
-#include "models/engine/guarded.hpp"
+#include "models/guarded.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
@@ -41,11 +41,8 @@ device_tensor::device_tensor(at::Tensor flat,
   written_.record(current_stream_of(flat_));
 }
 
-// The memory goes back to LibTorch, which waits for the readers before it is
-// used again.
 device_tensor::~device_tensor() {
-  for (const auto& reader : readers_)
-    flat_.record_stream(reader);
+  keep_for(readers_, flat_);
 }
 
 const std::byte* device_tensor::address() const {
@@ -80,15 +77,26 @@ at::Tensor device_tensor::read() const {
   return flat_;
 }
 
-void device_tensor::wait_for_readers() const {
-  auto writer = current_stream_of(flat_);
+std::vector<c10::Stream> device_tensor::take_readers() const {
   std::lock_guard guard{mutex_};
-  for (const auto& reader : std::exchange(readers_, {}))
+  return std::exchange(readers_, {});
+}
+
+void wait_for(const std::vector<c10::Stream>& readers, const at::Tensor& flat) {
+  auto writer = current_stream_of(flat);
+  for (const auto& reader : readers)
     if (reader != writer) {
       c10::Event done{reader.device_type()};
       done.record(reader);
       done.block(writer);
     }
+}
+
+// The memory goes back to LibTorch, which waits for these streams before it is
+// used again.
+void keep_for(const std::vector<c10::Stream>& readers, at::Tensor flat) {
+  for (const auto& reader : readers)
+    flat.record_stream(reader);
 }
 
 std::shared_ptr<payload_pool> pool_of_copies(uint64_t bytes,

@@ -38,10 +38,9 @@ public:
   /// on.
   at::Tensor read() const;
 
-  /// What is enqueued on the current stream from now on comes after all that
-  /// has been enqueued to read the numbers: it may write to them.
-  /// @pre That stream wrote them, and nobody else will call `read` any more.
-  void wait_for_readers() const;
+  /// The streams on which `read` was called, each once; from now on whoever
+  /// gets them sees to it that they have read before the memory is used again.
+  std::vector<c10::Stream> take_readers() const;
 
 private:
   at::Tensor flat_;
@@ -51,6 +50,14 @@ private:
   mutable std::vector<c10::Stream> readers_; ///< Each once.
   mutable memory_block copy_;                ///< Null until somebody asks.
 };
+
+/// What is enqueued on the current stream of this tensor's device from now on
+/// comes after all that these streams have been given.
+void wait_for(const std::vector<c10::Stream>& readers, const at::Tensor& flat);
+
+/// The memory of the tensor is not used again before these streams have done
+/// what they have been given.
+void keep_for(const std::vector<c10::Stream>& readers, at::Tensor flat);
 
 /// A pool for the host's copies of tensors of so many bytes.
 /// @param memory Where they lie; the heap stands for pinned memory.

@@ -3,7 +3,9 @@
 #include "models/scalar.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <utility>
@@ -35,12 +37,15 @@ device_transfers::device_transfers(c10::Device where, const flat_layout& layout)
   // nop
 }
 
-const at::Tensor& device_transfers::place_weights(const at::Tensor& host) {
+at::Tensor device_transfers::place_weights(const at::Tensor& weights) {
+  is_computing_ = true;
+  if (!weights.is_cpu())
+    return weights;
   c10::StreamGuard guard{compute_};
   at::NoGradGuard no_grad;
   if (!weights_.defined())
     weights_ = buffer_on(device(), count_, dtype_);
-  weights_.copy_(host, /*non_blocking=*/true);
+  weights_.copy_(weights, /*non_blocking=*/true);
   return weights_;
 }
 
@@ -49,19 +54,23 @@ at::Tensor device_transfers::place(const at::Tensor& host) const {
   return host.to(device(), /*non_blocking=*/true);
 }
 
-const at::Tensor&
-device_transfers::begin_gradient(const at::Tensor& host,
+at::Tensor
+device_transfers::begin_gradient(const at::Tensor& wanted,
                                  std::function<void(uint64_t)> told) {
+  if (!wanted.is_cpu())
+    return wanted;
   c10::StreamGuard guard{compute_};
   if (!gradient_.defined())
     gradient_ = buffer_on(device(), count_, dtype_);
-  host_ = host;
+  host_ = wanted;
   told_ = std::move(told);
   missing_ = static_cast<uint64_t>(count_);
   return gradient_;
 }
 
 void device_transfers::advance(uint64_t first) {
+  if (!host_.defined())
+    return;
   auto gathered = missing_ - first;
   if (gathered >= piece_elements_ || (first == 0 && gathered > 0))
     copy_from(first);
@@ -104,9 +113,33 @@ void device_transfers::finish_gradient() {
   told_ = nullptr;
 }
 
+arriving_numbers
+device_transfers::send_numbers(const std::vector<at::Tensor>& numbers) const {
+  at::NoGradGuard no_grad;
+  std::vector<at::Tensor> all;
+  for (const auto& x : numbers)
+    all.push_back(x.reshape({1}));
+  auto here = at::cat(all);
+  arriving_numbers out{
+    at::empty_like(here, here.options().device(at::kCPU).pinned_memory(true)),
+    c10::Event{compute_.device_type()}};
+  out.there.copy_(here, /*non_blocking=*/true);
+  out.arrived.record(compute_);
+  return out;
+}
+
+std::vector<double> arriving_numbers::read() const {
+  arrived.synchronize();
+  auto all = there.to(at::kDouble);
+  const auto* first = all.const_data_ptr<double>();
+  return {first, first + all.numel()};
+}
+
 void device_transfers::abandon_gradient() noexcept try {
   told_ = nullptr;
   tell_arrived(/*wait=*/true);
+  if (std::exchange(is_computing_, false))
+    compute_.synchronize();
   host_.reset();
 } catch (...) {
   // A device that has failed writes no more.

@@ -14,8 +14,18 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <vector>
 
 namespace troupe::models {
+
+/// Numbers of a GPU on their way to the host.
+struct arriving_numbers {
+  at::Tensor there; ///< In the host's memory.
+  c10::Event arrived;
+
+  /// Waits for them alone.
+  std::vector<double> read() const;
+};
 
 /// Not thread-safe; one batch at a time.
 class device_transfers {
@@ -29,18 +39,20 @@ public:
   c10::Stream compute_stream() const { return compute_; }
 
   /// These weights on the device, until the next call: they are enqueued to be
-  /// there before what is enqueued after.
-  const at::Tensor& place_weights(const at::Tensor& host);
+  /// there before what is enqueued after. Those that lie there stay where they
+  /// are.
+  at::Tensor place_weights(const at::Tensor& weights);
 
   /// The inputs of a batch, likewise.
   at::Tensor place(const at::Tensor& host) const;
 
   /// A flat buffer on the device for the gradient of a batch, with arbitrary
   /// content.
-  /// @param host Where the gradient is to be.
+  /// @param wanted Where the gradient is to be. On the device it is this buffer
+  /// itself, and nothing is copied.
   /// @param told As batch_context's `ready`; may be empty.
-  const at::Tensor& begin_gradient(const at::Tensor& host,
-                                   std::function<void(uint64_t)> told);
+  at::Tensor begin_gradient(const at::Tensor& wanted,
+                            std::function<void(uint64_t)> told);
 
   /// The gradient from this element to its end has been enqueued. Copies what
   /// has gathered, and tells of what has arrived.
@@ -49,7 +61,15 @@ public:
   /// Waits until all of the gradient has arrived.
   void finish_gradient();
 
-  /// Waits until nobody writes to the host's buffer any more, and forgets it.
+  /// Begins to copy these numbers of the device, of one type, to the host,
+  /// behind what has been enqueued to compute them.
+  arriving_numbers send_numbers(const std::vector<at::Tensor>& numbers) const;
+
+  /// The host has waited for all that was enqueued since place_weights.
+  void note_computed() noexcept { is_computing_ = false; }
+
+  /// Waits until nobody reads or writes to the host's buffers any more, and
+  /// forgets them. What is enqueued of a cancelled batch is computed before.
   void abandon_gradient() noexcept;
 
 private:
@@ -71,11 +91,12 @@ private:
   at::Tensor gradient_;
 
   // Of the batch in hand:
-  at::Tensor host_;
+  at::Tensor host_; ///< Undefined if the gradient stays.
   std::function<void(uint64_t)> told_;
   uint64_t missing_ =
     0; ///< Elements before the first one that is being copied.
   std::deque<piece> pieces_;
+  bool is_computing_ = false; ///< As far as the host knows.
 };
 
 } // namespace troupe::models

@@ -2,18 +2,26 @@
 
 #include "config/text/failure.hpp"
 #include "models/device/accelerator.hpp"
+#include "models/device/batch_copies.hpp"
 #include "models/device/transfers.hpp"
 #include "models/engine/batch_dropout.hpp"
-#include "models/engine/guarded.hpp"
 #include "models/engine/loss.hpp"
+#include "models/engine/loss_scale.hpp"
+#include "models/engine/score_sums.hpp"
 #include "models/engine/segment.hpp"
+#include "models/guarded.hpp"
 #include "models/optim/device_mean.hpp"
 #include "models/scalar.hpp"
 
+#include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/StreamGuard.h>
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <cmath>
+#include <deque>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -23,18 +31,20 @@ namespace troupe::models {
 
 namespace {
 
-uint64_t count_correct(const at::Tensor& scores, const at::Tensor& targets) {
-  return static_cast<uint64_t>(
-    scores.argmax(1).eq(targets).sum().item<int64_t>());
+at::Tensor count_correct(const at::Tensor& scores, const at::Tensor& targets) {
+  return scores.argmax(1).eq(targets).sum();
 }
 
 /// With at most so many classes the five highest scores are all scores.
 constexpr int64_t most_without_top5 = 5;
 
-uint64_t count_top5(const at::Tensor& scores, const at::Tensor& targets) {
+at::Tensor count_top5(const at::Tensor& scores, const at::Tensor& targets) {
   auto highest = std::get<1>(scores.topk(5, 1));
-  return static_cast<uint64_t>(
-    highest.eq(targets.unsqueeze(1)).sum().item<int64_t>());
+  return highest.eq(targets.unsqueeze(1)).sum();
+}
+
+bool is_set(const std::atomic<bool>* flag) {
+  return flag != nullptr && flag->load(std::memory_order_relaxed);
 }
 
 /// Releases weights and gradient however the function is left.
@@ -67,6 +77,8 @@ struct compute_engine::state {
   int64_t part_size; ///< Samples that are computed at once.
   training_loss loss;
   std::optional<device_transfers> transfers; ///< Nothing on the CPU.
+  std::optional<batch_copies> copies;        ///< In evaluations on a GPU.
+  std::optional<loss_scale> scale;           ///< With fp16 alone.
 
   state(const config::training_settings& settings, int64_t classes,
         const at::Tensor& frozen)
@@ -76,6 +88,8 @@ struct compute_engine::state {
       loss(settings) {
     if (auto where = device_named(settings.device); !where.is_cpu())
       transfers.emplace(where, all.layout());
+    if (settings.autocast == config::autocast_kind::fp16)
+      scale.emplace();
   }
 
   /// Copies the statistics to start from to the end of the gradient, where
@@ -104,12 +118,17 @@ struct compute_engine::state {
     all.wait_for_all();
     torch::AutoGradMode with_grad{true};
     auto found = loss.share(pass.outputs, targets, of);
-    all.backward(pass, found, {}, at);
+    at::Tensor factor;
+    if (scale)
+      factor = at::full(found.sizes(), scale->value(), found.options());
+    all.backward(pass, found, factor, at);
     return found.detach();
   }
 
-  gradient_result run_parts(const at::Tensor& inputs, const at::Tensor& targets,
-                            const batch_context& about) {
+  /// Returns the losses of the parts.
+  std::vector<at::Tensor> run_parts(const at::Tensor& inputs,
+                                    const at::Tensor& targets,
+                                    const batch_context& about) {
     std::vector<at::Tensor> losses;
     auto count = targets.numel();
     auto of = about.part.of == 0 ? count : static_cast<int64_t>(about.part.of);
@@ -121,21 +140,14 @@ struct compute_engine::state {
                                 dropout_of(seed, about.from, before + first),
                                 {first == 0, first + n >= count}));
     }
-    // The stream that computes is not held up before the gradient is on its
-    // way.
-    if (transfers)
-      transfers->finish_gradient();
-    gradient_result result;
-    for (const auto& x : losses)
-      result.loss += x.item<double>();
-    result.samples = static_cast<uint64_t>(count);
-    return result;
+    return losses;
   }
 
-  gradient_result run_here(const at::Tensor& weights, const at::Tensor& inputs,
-                           const at::Tensor& targets,
-                           const at::Tensor& gradient,
-                           const batch_context& about) {
+  std::vector<at::Tensor> run_here(const at::Tensor& weights,
+                                   const at::Tensor& inputs,
+                                   const at::Tensor& targets,
+                                   const at::Tensor& gradient,
+                                   const batch_context& about) {
     place_statistics(about, weights, gradient);
     segment_batch batch{weights, gradient, all.layout().statistics_of(gradient),
                         about.cancel};
@@ -143,6 +155,20 @@ struct compute_engine::state {
     batch.ready = about.ready ? &about.ready : nullptr;
     all.begin(batch);
     return run_parts(inputs, targets, about);
+  }
+
+  gradient_result run_on_host(const at::Tensor& weights,
+                              const at::Tensor& inputs,
+                              const at::Tensor& targets,
+                              const at::Tensor& gradient,
+                              const batch_context& about) {
+    if (scale)
+      throw run_error("--autocast fp16 needs a GPU");
+    gradient_result result;
+    for (const auto& x : run_here(weights, inputs, targets, gradient, about))
+      result.loss += x.item<double>();
+    result.samples = static_cast<uint64_t>(targets.numel());
+    return result;
   }
 
   /// The same over copies on the device; all weights must have arrived.
@@ -156,21 +182,154 @@ struct compute_engine::state {
     c10::StreamGuard guard{transfers->compute_stream()};
     auto there = about;
     there.arriving = nullptr;
+    there.ready = nullptr;
+    auto near = transfers->place_weights(weights);
+    if (about.arrived)
+      about.arrived->block(transfers->compute_stream());
+    auto x = about.arrived ? inputs : transfers->place(inputs);
+    auto y = about.arrived ? targets : transfers->place(targets);
+    if (scale) {
+      auto result = run_scaled(near, x, y, gradient, there);
+      if (about.ready)
+        about.ready(0);
+      return result;
+    }
     there.ready = [this](uint64_t first) {
       transfers->advance(first);
     };
-    const auto& near = weights.is_cpu() ? transfers->place_weights(weights)
-                                        : weights;
+    auto made = transfers->begin_gradient(gradient, about.ready);
+    // The stream that computes is not held up before the gradient is on its
+    // way.
+    auto numbers = run_here(near, x, y, made, there);
     auto stays = !gradient.is_cpu();
     if (stays)
-      there.ready = nullptr; // Nothing goes to the host.
-    auto result = run_here(
-      near, transfers->place(inputs), transfers->place(targets),
-      stays ? gradient : transfers->begin_gradient(gradient, about.ready),
-      there);
-    if (stays)
-      result.finite = all_finite_on_device(gradient);
+      numbers.push_back(largest_on_device(made));
+    auto sent = transfers->send_numbers(numbers);
+    transfers->finish_gradient();
+    auto found = sent.read();
+    std::optional<bool> finite;
+    if (stays) {
+      finite = std::isfinite(found.back());
+      found.pop_back();
+    }
+    auto result = result_of(found, y);
+    result.finite = finite;
+    transfers->note_computed();
     return result;
+  }
+
+  static gradient_result result_of(const std::vector<double>& losses,
+                                   const at::Tensor& targets) {
+    gradient_result out;
+    for (auto loss : losses)
+      out.loss += loss;
+    out.samples = static_cast<uint64_t>(targets.numel());
+    return out;
+  }
+
+  /// In half precision, until the gradient is finite: a batch whose gradient
+  /// overflows is computed again at a smaller scale, from the same statistics.
+  gradient_result run_scaled(const at::Tensor& weights, const at::Tensor& x,
+                             const at::Tensor& y, const at::Tensor& gradient,
+                             const batch_context& about) {
+    for (uint32_t overflows = 0;; ++overflows) {
+      auto made = transfers->begin_gradient(gradient, nullptr);
+      auto numbers = run_here(weights, x, y, made, about);
+      numbers.push_back(unscale(all.layout().parameters_of(made)));
+      transfers->advance(0);
+      auto sent = transfers->send_numbers(numbers);
+      transfers->finish_gradient();
+      auto found = sent.read();
+      auto overflow = found.back() != 0;
+      found.pop_back();
+      if (overflow) {
+        scale->overflow();
+        continue;
+      }
+      auto out = result_of(found, y);
+      out.scale = scale->value();
+      out.overflows = overflows;
+      scale->succeed();
+      transfers->note_computed();
+      return out;
+    }
+  }
+
+  /// The sum of the losses, the number of right answers and, with more than
+  /// five classes, of those among the five highest scores.
+  std::vector<at::Tensor> score_batch(const at::Tensor& inputs,
+                                      const at::Tensor& targets) {
+    auto scores = all.score(inputs);
+    std::vector<at::Tensor> out{loss.sum(scores, targets),
+                                count_correct(scores, targets)};
+    if (scores.size(1) > most_without_top5)
+      out.push_back(count_top5(scores, targets));
+    return out;
+  }
+
+  evaluation_result score_on_host(const at::Tensor& weights,
+                                  const batch_source& next,
+                                  const std::atomic<bool>* cancel) {
+    all.bind(weights);
+    score_sums sums;
+    at::Tensor inputs;
+    at::Tensor targets;
+    while (!is_set(cancel)) {
+      if (!next(inputs, targets))
+        return sums.mean();
+      std::vector<double> found;
+      for (const auto& x : score_batch(inputs, targets))
+        found.push_back(x.item<double>());
+      sums.add(found, targets);
+    }
+    return {.cancelled = true};
+  }
+
+  /// The host reads the numbers of a batch when it has enqueued the next one,
+  /// and keeps the batch until then.
+  evaluation_result score_on_device(const at::Tensor& weights,
+                                    const batch_source& next,
+                                    const std::atomic<bool>* cancel) {
+    auto stream = transfers->compute_stream();
+    c10::StreamGuard guard{stream};
+    if (!copies)
+      copies.emplace(transfers->device());
+    all.bind(transfers->place_weights(weights));
+    std::deque<std::pair<copied_batch, arriving_numbers>> under_way;
+    score_sums sums;
+    auto take_first = [&] {
+      const auto& [batch, numbers] = under_way.front();
+      sums.add(numbers.read(), batch.targets);
+      under_way.pop_front();
+    };
+    at::Tensor inputs;
+    at::Tensor targets;
+    while (!is_set(cancel)) {
+      if (under_way.size() > 1)
+        take_first();
+      if (!next(inputs, targets)) {
+        while (!under_way.empty())
+          take_first();
+        transfers->note_computed();
+        return sums.mean();
+      }
+      auto there = copies->place(inputs, targets);
+      there.arrived->block(stream);
+      std::vector<at::Tensor> found;
+      for (const auto& x : score_batch(there.inputs, there.targets))
+        found.push_back(x.to(at::kDouble));
+      under_way.emplace_back(std::move(there), transfers->send_numbers(found));
+    }
+    return {.cancelled = true};
+  }
+
+  /// Returns a number of the device: not 0 if something is infinite or NaN.
+  at::Tensor unscale(const at::Tensor& gradient) const {
+    torch::NoGradGuard no_grad;
+    auto found = at::zeros({}, gradient.options());
+    at::_amp_foreach_non_finite_check_and_unscale_(
+      {gradient}, found, at::full({}, 1 / scale->value(), gradient.options()));
+    return found;
   }
 };
 
@@ -219,7 +378,7 @@ gradient_result compute_engine::run(const at::Tensor& weights,
     try {
       return its.transfers
                ? its.run_on_device(weights, inputs, targets, gradient, about)
-               : its.run_here(weights, inputs, targets, gradient, about);
+               : its.run_on_host(weights, inputs, targets, gradient, about);
     } catch (const cancelled&) {
       return gradient_result{.cancelled = true};
     }
@@ -237,50 +396,11 @@ evaluation_result compute_engine::evaluate(const at::Tensor& weights,
                                            const batch_source& next,
                                            const std::atomic<bool>* cancel) {
   return guarded("evaluating", [&] {
-    auto& transfers = state_->transfers;
-    c10::OptionalStreamGuard guard;
-    if (transfers)
-      guard.reset_stream(transfers->compute_stream());
-    binding bound{state_->all};
-    state_->all.bind(transfers && weights.is_cpu()
-                       ? transfers->place_weights(weights)
-                       : weights);
+    auto& its = *state_;
+    binding bound{its.all, its.transfers ? &*its.transfers : nullptr};
     torch::NoGradGuard no_grad;
-    evaluation_result result;
-    uint64_t correct = 0;
-    uint64_t among_five = 0;
-    auto has_top5 = false;
-    at::Tensor inputs;
-    at::Tensor targets;
-    while (true) {
-      if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) {
-        return evaluation_result{.cancelled = true};
-      }
-      if (!next(inputs, targets)) {
-        break;
-      }
-      if (transfers) {
-        inputs = transfers->place(inputs);
-        targets = transfers->place(targets);
-      }
-      auto scores = state_->all.score(inputs);
-      result.loss += state_->loss.sum(scores, targets).item<double>();
-      correct += count_correct(scores, targets);
-      has_top5 = scores.size(1) > most_without_top5;
-      if (has_top5) {
-        among_five += count_top5(scores, targets);
-      }
-      result.samples += static_cast<uint64_t>(targets.numel());
-    }
-    if (result.samples > 0) {
-      auto n = static_cast<double>(result.samples);
-      result.loss /= n;
-      result.accuracy = static_cast<double>(correct) / n;
-      if (has_top5) {
-        result.accuracy_top5 = static_cast<double>(among_five) / n;
-      }
-    }
-    return result;
+    return its.transfers ? its.score_on_device(weights, next, cancel)
+                         : its.score_on_host(weights, next, cancel);
   });
 }
 

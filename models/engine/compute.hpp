@@ -20,6 +20,10 @@
 #include <optional>
 #include <string>
 
+namespace c10 {
+struct Event;
+} // namespace c10
+
 namespace troupe::models {
 
 /// The result of one batch.
@@ -30,6 +34,10 @@ struct gradient_result {
   /// Whether all numbers of a gradient that stays on a GPU are finite; nothing
   /// in the host's memory.
   std::optional<bool> finite = std::nullopt;
+  /// With fp16: what the loss was multiplied by for this gradient, and how
+  /// often it was computed before because the scale was too large.
+  std::optional<double> scale = {};
+  uint32_t overflows = 0;
 };
 
 /// What else a gradient depends on.
@@ -44,6 +52,10 @@ struct batch_context {
   /// Called during backward: the gradient from this element to its end is
   /// final. The last call has 0.
   std::function<void(uint64_t first)> ready = nullptr;
+  /// If inputs and targets are on the engine's GPU: after this event they may
+  /// be read. They must stay until `run` returns. Null: they are in the host's
+  /// memory.
+  std::shared_ptr<const c10::Event> arrived = nullptr;
   /// If the batch is a part of a larger one: gradient and loss are this part's
   /// share in the means over all samples of the larger one.
   replica_part part = {};
@@ -62,15 +74,17 @@ struct evaluation_result {
   uint64_t samples = 0;
 };
 
-/// Provides the next batch (inputs [n, C, H, W], targets [n] int64); returns
-/// false at the end.
+/// Provides the next batch (inputs [n, C, H, W], targets [n] int64) in the
+/// host's memory; returns false at the end. It may use the memory of a batch
+/// again when it is asked for the second batch after it.
 using batch_source =
   std::function<bool(at::Tensor& inputs, at::Tensor& targets)>;
 
 /// One replica of a network and its working memory, on the device of the
 /// settings: `cpu` or `cuda:N`. What is given and returned lies in memory of
-/// the host on every device; weights and gradient may lie on that of the
-/// engine. Not thread-safe; may move from thread to thread between calls.
+/// the host on every device, unless a batch has been copied ahead, or weights
+/// or gradient lie on that of the engine. Not thread-safe; may move from thread
+/// to thread between calls.
 class compute_engine {
 public:
   /// @param frozen The numbers that are not trained, a buffer that nobody
@@ -93,8 +107,8 @@ public:
   c10::Device device() const noexcept;
 
   /// The stream of a GPU that it computes on; nothing on the CPU. Whoever gives
-  /// it weights that lie there, or a buffer for the gradient, takes them on this
-  /// stream.
+  /// it weights that lie there, or a buffer for the gradient, takes them on
+  /// this stream.
   std::optional<c10::Stream> stream() const noexcept;
 
   /// New weights as PyTorch would draw them after manual_seed(seed), in
@@ -109,14 +123,19 @@ public:
   /// the statistics behind it become those that forward makes of the ones in
   /// `about`. With `micro_batch_size` the parts of the batch are computed one
   /// after the other: gradients and losses are added up, weighted by samples,
-  /// and each part continues from the previous part's statistics.
-  /// @throws run_error if sizes do not fit, or LibTorch fails.
+  /// and each part continues from the previous part's statistics. In fp16 a
+  /// gradient that is not finite is computed again with a smaller scale of the
+  /// loss: `ready` is told of all of it at once, when it is known to be finite.
+  /// @throws run_error if sizes do not fit, or LibTorch fails; in fp16 also
+  /// without a GPU, and for a gradient that never becomes finite.
   gradient_result run(const at::Tensor& weights, const at::Tensor& inputs,
                       const at::Tensor& targets, const at::Tensor& gradient,
                       const batch_context& about = {});
 
   /// Scores the weights over all batches of `next`, without gradients; always
-  /// in the type of the weights, and without label smoothing.
+  /// in the type of the weights, and without label smoothing. A GPU copies and
+  /// computes up to two batches while `next` makes another; the host waits for
+  /// none but these.
   /// @param cancel Checked before each batch; may be null.
   /// @throws run_error if sizes do not fit, or LibTorch fails.
   evaluation_result evaluate(const at::Tensor& weights,

@@ -1,7 +1,7 @@
 #include "models/engine/segment.hpp"
 
 #include "models/device/accelerator.hpp"
-#include "models/engine/guarded.hpp"
+#include "models/guarded.hpp"
 #include "models/layout/segments.hpp"
 #include "models/scalar.hpp"
 
@@ -31,25 +31,35 @@ at::Tensor channels_last(const at::Tensor& inputs) {
   return inputs.as_strided(inputs.sizes(), {height * width, 1, width, 1});
 }
 
-/// Convolutions and products of this thread are in bfloat16 while it lives.
-class bfloat16_forward {
+std::optional<at::ScalarType> short_type_of(config::autocast_kind kind) {
+  if (kind == config::autocast_kind::bf16)
+    return at::kBFloat16;
+  if (kind == config::autocast_kind::fp16)
+    return at::kHalf;
+  return std::nullopt;
+}
+
+/// Convolutions and products of this thread are in a shorter type while it
+/// lives, if there is one.
+class short_forward {
 public:
-  bfloat16_forward(bool on, c10::DeviceType where) : on_(on), where_(where) {
+  short_forward(std::optional<at::ScalarType> type, c10::DeviceType where)
+    : on_(type.has_value()), where_(where) {
     if (!on_)
       return;
-    at::autocast::set_autocast_dtype(where_, at::kBFloat16);
+    at::autocast::set_autocast_dtype(where_, *type);
     at::autocast::set_autocast_enabled(where_, true);
   }
 
-  ~bfloat16_forward() {
+  ~short_forward() {
     if (!on_)
       return;
     at::autocast::set_autocast_enabled(where_, false);
     at::autocast::clear_cache(); // Of weights that will change.
   }
 
-  bfloat16_forward(const bfloat16_forward&) = delete;
-  bfloat16_forward& operator=(const bfloat16_forward&) = delete;
+  short_forward(const short_forward&) = delete;
+  short_forward& operator=(const short_forward&) = delete;
 
 private:
   bool on_;
@@ -108,7 +118,7 @@ segment::segment(const config::training_settings& settings, int64_t classes,
     parameters_(tensors_of(net_->module(), slots_, settings.dtype)),
     statistics_(tensors_of(net_->module(), statistic_slots_, settings.dtype)),
     frozen_(tensors_of(net_->module(), layout_.frozen(), settings.dtype)),
-    bfloat16_(settings.autocast == config::autocast_kind::bf16),
+    short_type_(short_type_of(settings.autocast)),
     nothing_(at::empty(
       {0}, at::TensorOptions{to_aten(settings.dtype)}.device(device_))) {
   auto among_all = statistics_range_;
@@ -138,6 +148,18 @@ segment::own(const std::vector<parameter_slot>& all) const {
   std::ranges::copy_if(all, std::back_inserter(out), [this](const auto& slot) {
     return belongs(slot.name, *net_, which_);
   });
+  return out;
+}
+
+element_range segment::tighten() {
+  element_range out{0, 0};
+  if (!slots_.empty()) {
+    out.first = slots_.front().offset;
+    out.count = slots_.back().offset + slots_.back().count - out.first;
+  }
+  for (auto& slot : slots_)
+    slot.offset -= out.first;
+  range_ = {range_.first + out.first, out.count};
   return out;
 }
 
@@ -196,8 +218,8 @@ void segment::begin(const segment_batch& batch) {
 }
 
 /// Layers get places for their gradients only in the first micro-batch, since
-/// they would overwrite the gradients of earlier ones; and never with bfloat16,
-/// since they write only the type of the weights.
+/// they would overwrite the gradients of earlier ones; and never in a shorter
+/// type, since they write only the type of the weights.
 segment_pass segment::forward(const at::Tensor& inputs, const dropout_key& drop,
                               bool first) {
   static const gradient_places nowhere;
@@ -208,11 +230,11 @@ segment_pass segment::forward(const at::Tensor& inputs, const dropout_key& drop,
   if (which_.first > 0)
     out.inputs = inputs.detach().set_requires_grad(true);
   waits_for_weights waits{batch_.arriving, batch_.weights};
-  bfloat16_forward shorter{bfloat16_, device_.type()};
+  short_forward shorter{short_type_, device_.type()};
   std::optional<dropout_key> key{drop};
   out.outputs = pass_through(*net_, which_, channels_last(out.inputs),
-                             {first && !bfloat16_ ? places_ : nowhere, key});
-  if (bfloat16_)
+                             {first && !short_type_ ? places_ : nowhere, key});
+  if (short_type_)
     out.outputs = out.outputs.to(at::kFloat);
   return out;
 }

@@ -88,6 +88,14 @@ public:
   /// Where the statistics of its parts lie among all statistics.
   const element_range& statistics() const noexcept { return statistics_range_; }
 
+  /// Its parameters, relative to the first element of its buffers.
+  const std::vector<parameter_slot>& slots() const noexcept { return slots_; }
+
+  /// Makes the buffers of batches as small as they can be: from now on they
+  /// have the elements from its first parameter to the end of its last.
+  /// Returns these, relative to the buffers before. @pre No batch is in hand.
+  element_range tighten();
+
   // -- batches ----------------------------------------------------------------
 
   /// Binds the buffers of a batch. @throws run_error if sizes do not fit.
@@ -144,7 +152,7 @@ private:
   /// ones first.
   std::vector<torch::nn::Module*> still_;
   std::optional<bool> training_; ///< The mode that the others are in.
-  bool bfloat16_;
+  std::optional<at::ScalarType> short_type_; ///< Of forward, if another.
   /// Bound in place of the weights between two batches, to release the version.
   at::Tensor nothing_;
 

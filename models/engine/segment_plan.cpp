@@ -1,9 +1,9 @@
 #include "models/engine/segment_plan.hpp"
 
 #include "config/text/failure.hpp"
-#include "models/engine/guarded.hpp"
-#include "models/engine/segment.hpp"
+#include "models/engine/host_segment.hpp"
 #include "models/engine/stopwatch.hpp"
+#include "models/guarded.hpp"
 #include "models/scalar.hpp"
 
 #include <ATen/ops/full.h>
@@ -134,7 +134,7 @@ std::vector<double> costs_of_parts(const config::training_settings& settings,
     at::Tensor gradient;
     size_t parts = 1;
     for (size_t k = 0; k < parts; ++k) {
-      segment part{settings, classes, {}, {k, k + 1}};
+      host_segment part{settings, classes, {}, {k, k + 1}};
       parts = std::max<size_t>(part.net().parts().size(), 1);
       if (!weights.defined()) {
         weights =
@@ -147,8 +147,8 @@ std::vector<double> costs_of_parts(const config::training_settings& settings,
       out.push_back(median_seconds_of([&] {
         part.begin({weights, gradient, statistics});
         auto pass = part.forward(x, {}, true);
-        part.backward(pass, pass.outputs, at::ones_like(pass.outputs), {});
-        next = pass.outputs.detach();
+        part.backward(pass, at::ones_like(pass.outputs), {});
+        next = pass.outputs;
         part.end();
       }));
       x = next;

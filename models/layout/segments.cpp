@@ -79,7 +79,7 @@ runs_of(const std::vector<const placement_rule*>& rules, Same same) {
   std::vector<placed_segment> out;
   for (size_t i = 0; i < rules.size(); ++i) {
     if (i == 0 || !same(*rules[i - 1], *rules[i]))
-      out.push_back({{i, i}, rules[i]->server});
+      out.push_back({{i, i}, rules[i]->server, rules[i]->device});
     out.back().parts.last = i + 1;
   }
   return out;
@@ -133,12 +133,13 @@ std::string describe(network& net,
                      const std::vector<placed_segment>& segments) {
   auto modules = modules_of(net);
   std::vector<std::string> out;
-  for (const auto& [parts, server] : segments) {
+  for (const auto& [parts, server, device] : segments) {
     const auto& first = modules[parts.first].front();
     const auto& last = modules[std::min(parts.last, modules.size()) - 1].back();
     out.push_back(
       (first == last ? first : first + " to " + last) +
-      (server ? " on ps:" + std::to_string(*server) : " with the worker"));
+      (server ? " on ps:" + std::to_string(*server) : " with the worker") +
+      (device.empty() ? "" : " on " + device));
   }
   return config::join(out, ", ");
 }

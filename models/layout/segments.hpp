@@ -19,6 +19,7 @@ namespace troupe::models {
 struct placed_segment {
   part_range parts;
   std::optional<uint32_t> server; ///< Rank of the shard; nothing: the worker.
+  std::string device{};           ///< As in a placement_rule.
 
   bool operator==(const placed_segment&) const = default;
 };

@@ -59,6 +59,9 @@ template <class T>
 blocked_mean<T>::blocked_mean(std::span<const at::Tensor> gradients,
                               std::span<const double> shares) {
   auto factors = mean_factors(gradients, shares);
+  if (!gradients[0].is_cpu() ||
+      gradients[0].scalar_type() != c10::CppTypeToScalarType<T>::value)
+    throw run_error("gradients of another dtype or device cannot be averaged");
   for (size_t i = 0; i < gradients.size(); ++i) {
     in_.push_back(gradients[i].const_data_ptr<T>());
     factors_.push_back(static_cast<T>(factors[i]));

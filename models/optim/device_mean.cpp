@@ -28,11 +28,12 @@ double squares_on_device(const at::Tensor& x) {
   return norm * norm;
 }
 
+at::Tensor largest_on_device(const at::Tensor& x) {
+  return at::linalg_vector_norm(x, std::numeric_limits<double>::infinity());
+}
+
 bool all_finite_on_device(const at::Tensor& x) {
-  constexpr auto largest = std::numeric_limits<double>::infinity();
-  // The largest magnitude, which is NaN if one is.
-  return x.numel() == 0 ||
-         std::isfinite(at::linalg_vector_norm(x, largest).item<double>());
+  return x.numel() == 0 || std::isfinite(largest_on_device(x).item<double>());
 }
 
 } // namespace troupe::models

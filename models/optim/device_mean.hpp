@@ -18,6 +18,9 @@ at::Tensor mean_on_device(std::span<const at::Tensor> gradients,
 /// The sum of the squares of a tensor's elements, to the rounding of its type.
 double squares_on_device(const at::Tensor& x);
 
+/// The largest magnitude, a number of the device; NaN if one is.
+at::Tensor largest_on_device(const at::Tensor& x);
+
 /// Whether all numbers are finite: one pass that reads them.
 bool all_finite_on_device(const at::Tensor& x);
 

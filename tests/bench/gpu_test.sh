@@ -7,21 +7,7 @@ set -euo pipefail
 cd "$1"
 build=$2
 
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-failures=0
-
-check() { # WHAT COMMAND...
-  local what=$1
-  shift
-  if "$@" >"$scratch/output" 2>&1; then
-    echo "ok      $what"
-  else
-    echo "FAILED  $what"
-    sed 's/^/        /' "$scratch/output"
-    failures=$((failures + 1))
-  fi
-}
+. tests/support/checks.sh
 
 says() { # STATUS PATTERN COMMAND...
   local status=$1 pattern=$2 output found=0
@@ -81,6 +67,10 @@ try_dry_run() {
     env PYTHONPATH="$scratch/python" ./dev gpu --from "$scratch/pack" --dry-run --python python3
   check "a folder without programs is refused in a line" \
     says 1 '^dev: gpu: /nowhere has no programs' ./dev gpu --from /nowhere --dry-run
+  mkdir -p "$scratch/empty/bin"
+  check "a folder without trainer_node is refused in a line" \
+    says 1 '^./dev gpu: there is no .*/trainer_node; make it with' \
+    ./dev gpu --from "$scratch/empty"
   check "a step that is not there is refused in a line" \
     says 2 'no such step: lenet; there are: open, gradients' dry_run --only lenet
   check "a Python that is not there is refused in a line" \
@@ -101,12 +91,12 @@ assert len(rows) == len(found["rows"]), "a name stands twice"
 wanted = """open/devices open/one_too_many gradients/device_test train/lenet/loss
     copies/pageable_to_device/4096 copies/device_to_device/65536
     resnet50/plain resnet50/native resnet50/python resnet18/plain resnet18/python
-    server/step/on_cpu server/turn/native two_workers/sync two_workers/async
+    server/step/on_cpu server/step/on_cuda:0 server/turn/native two_workers/sync two_workers/async
     faults/nan faults/kill_9/auto faults/join_and_leave"""
 wrong = [f"{name}: {rows.get(name, {}).get('line', 'no such row')}" for name in wanted.split()
          if rows.get(name, {}).get("status") != "ok"]
-# These need the real NCCL, and a server that computes on a device.
-for name in ("nccl", "nccl/processes", "server/step/on_cuda:0"):
+# These need the real NCCL.
+for name in ("nccl", "nccl/processes"):
     if rows[name]["status"] not in ("ok", "failed", "left out") or not rows[name]["line"]:
         wrong.append(f"{name}: {rows[name]}")
 for x in found["rows"]:

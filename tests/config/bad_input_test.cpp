@@ -127,7 +127,7 @@ constexpr bad bad_flags[] = {
    "--label-smoothing 1: must be at least 0 and below 1"},
   {"--micro-batch-size 0", "--micro-batch-size 0: must be at least 1"},
   {"--replicas 0", "--replicas 0: must be at least 1"},
-  {"--autocast fp16", "--autocast fp16: must be one of none, bf16, auto"},
+  {"--autocast fp8", "--autocast fp8: must be one of none, bf16, fp16, auto"},
   {"--dataset cifar11",
    "--dataset cifar11: is no data set; --list-datasets shows all; did you "
    "mean 'cifar10'?"},
@@ -255,6 +255,12 @@ constexpr bad bad_wholes[] = {
    "--role "
    "auto --topology peers"},
   {"--autocast bf16 --dtype float64", "--autocast bf16: needs --dtype float32"},
+  {"--autocast fp16 --dtype float64", "--autocast fp16: needs --dtype float32"},
+  {"--autocast fp16",
+   "--autocast fp16: needs a GPU: give --device cuda, or use bf16"},
+  {"--autocast fp16 --device cuda --mode remote-forward",
+   "--autocast fp16: scales the loss of whole networks; with --mode "
+   "remote-forward use bf16"},
   {"--resume --overwrite",
    "--overwrite true: contradicts resume: give one of the two"},
   {"--image-size 64", "--image-size 64: is for images of any size (folder, "

@@ -23,12 +23,15 @@ std::string refusal(const std::string& text) {
 } // namespace
 
 TEST_CASE("a placement is read as it is written", "[placement]") {
-  auto all = parse_placement(" conv* = ps:0 , fc1  fc2=ps:12:cpu,head=worker");
+  auto all =
+    parse_placement(" conv* = ps:0 , fc1  fc2=ps:12:CUDA:1,head=worker");
   REQUIRE(all.size() == 3);
-  CHECK(all[0] == placement_rule{"conv*", 0, "cpu"});
-  CHECK(all[1] == placement_rule{"fc1 fc2", 12, "cpu"});
-  CHECK(all[2] == placement_rule{"head", std::nullopt, "cpu"});
-  CHECK(to_string(all) == "conv*=ps:0,fc1 fc2=ps:12,head=worker");
+  CHECK(all[0] == placement_rule{"conv*", 0});
+  CHECK(all[1] == placement_rule{"fc1 fc2", 12, "cuda:1"});
+  CHECK(all[2] == placement_rule{"head", std::nullopt});
+  CHECK(to_string(all) == "conv*=ps:0,fc1 fc2=ps:12:cuda:1,head=worker");
+  CHECK(parse_placement("*=worker:cuda")[0].device == "cuda");
+  CHECK(parse_placement("*=ps:0:cpu")[0].device == "cpu");
   CHECK(parse_placement("").empty());
   CHECK(matches(all[1], "fc2"));
   CHECK(matches(all[0], "conv.1.a"));
@@ -44,7 +47,9 @@ TEST_CASE("what is no placement is refused with the reason", "[placement]") {
   for (const char* owner : {"ps", "ps:", "ps:x", "ps:-1", "ps:99999"})
     CHECK(refusal("a=" + std::string{owner}).find("by its rank") !=
           std::string::npos);
-  CHECK(refusal("a=worker:cuda:0").find("device 'cuda:0' is not there") == 0);
+  for (const char* device : {"tpu", "auto", "cuda:", "cuda:16", "cuda:0:1"})
+    CHECK(refusal("a=worker:" + std::string{device})
+            .starts_with("device '" + std::string{device} + "' must be cpu"));
   CHECK(refusal("a=worker,a=ps:0") == "has 'a' twice");
   CHECK(refusal("a=worker,") == "ends with a comma");
 }
@@ -60,6 +65,8 @@ TEST_CASE("any placement is read back", "[placement]") {
         rule.pattern += " [ab]?";
       if (random() % 2)
         rule.server = static_cast<uint32_t>(random() % 1000);
+      const char* devices[] = {"", "cpu", "cuda", "cuda:3"};
+      rule.device = devices[random() % 4];
       all.push_back(rule);
     }
     CHECK(parse_placement(to_string(all)) == all);

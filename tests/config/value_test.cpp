@@ -65,6 +65,7 @@ TEST_CASE("capitals, '-' and '_' do not count in the words of an enum",
 TEST_CASE("the field's other words for a type are understood", "[value]") {
   CHECK(parse<scalar_type>("fp64") == scalar_type::float64);
   CHECK(parse<autocast_kind>("bfloat16") == autocast_kind::bf16);
+  CHECK(parse<autocast_kind>("float16") == autocast_kind::fp16);
   CHECK(parse<autocast_kind>("auto") == autocast_kind::automatic);
 }
 

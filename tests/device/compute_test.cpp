@@ -1,114 +1,20 @@
-// Gradients and scores on a device: on the fake one those of the CPU, bit for
-// bit, with no access that an event does not order. With TROUPE_CUDA_LIBRARY on
-// a GPU, which adds up in another order, within tolerances; `./dev gpu` reads
-// the errors that are printed then.
+// Gradients and scores on a device: those of the CPU, bit for bit, with no
+// access that an event does not order.
 
-#include "config/text/failure.hpp"
-#include "models/engine/compute.hpp"
-#include "models/scalar.hpp"
-#include "tests/device/open_device.hpp"
+#include "models/device/batch_copies.hpp"
+#include "tests/device/engines.hpp"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/equal.h>
-#include <ATen/ops/rand.h>
-#include <ATen/ops/randint.h>
-#include <ATen/ops/zeros.h>
 #include <c10/core/StreamGuard.h>
 #include <catch2/catch_test_macros.hpp>
-#include <catch2/matchers/catch_matchers_string.hpp>
-#include <dlfcn.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstdio>
+#include <vector>
 
 using namespace troupe;
 using namespace troupe::models;
-using namespace troupe::test;
-
-namespace {
-
-bool is_fake() {
-  return dlsym(RTLD_DEFAULT, "fake_cuda_dependencies") != nullptr;
-}
-
-/// Of a GPU's gradients, relative to the CPU's. Rounding puts a value beside
-/// zero on the other side of a ReLU now and then: with the six samples here one
-/// such makes 0.002 in ResNet-18.
-double tolerance_of(const at::Tensor& x) {
-  return x.scalar_type() == at::kDouble ? 1e-10 : 1e-2;
-}
-
-/// Of a GPU's losses, likewise: there are no jumps in it.
-constexpr double loss_tolerance = 1e-4;
-
-void check_close(double expected, double found, double tolerance) {
-  if (is_fake())
-    CHECK(expected == found);
-  else
-    CHECK(std::abs(expected - found) <= tolerance * std::abs(expected));
-}
-
-/// @param name Of the figure that a GPU's error becomes.
-void check_gradient(const at::Tensor& expected, const at::Tensor& found,
-                    const std::string& name) {
-  if (is_fake()) {
-    CHECK(at::equal(expected, found));
-    return;
-  }
-  auto length = [](const at::Tensor& x) {
-    return x.norm().item<double>();
-  };
-  auto error = length(expected - found) / length(expected);
-  auto tolerance = tolerance_of(expected);
-  std::printf("figure gradients/%s %.3g %g\n", name.c_str(), error, tolerance);
-  CHECK(error <= tolerance);
-}
-
-config::training_settings settings_of(const std::string& network,
-                                      const std::string& device) {
-  config::training_settings out;
-  out.network = network;
-  out.device = device;
-  return out;
-}
-
-/// One engine and the same on the device, with one batch.
-struct engines {
-  explicit engines(config::training_settings settings, int64_t channels = 1,
-                   int64_t edge = 28)
-    : host((open_device(), settings), 10),
-      device((settings.device = "cuda:0", settings), 10),
-      name(settings.network +
-           (settings.dtype == config::scalar_type::float64 ? "/float64" : "")) {
-    auto type = to_aten(settings.dtype);
-    auto draws = at::make_generator<at::CPUGeneratorImpl>(7);
-    inputs = at::rand({6, channels, edge, edge}, draws, type);
-    targets = at::randint(10, {6}, draws, at::kLong);
-    auto count = static_cast<int64_t>(host.layout().count());
-    weights = at::empty({count}, type);
-    host.initial_weights(weights, 1);
-    expected = at::empty({count}, type);
-    found = at::empty({count}, type);
-  }
-
-  void check_equal(const batch_context& about = {}) {
-    auto a = host.run(weights, inputs, targets, expected, about);
-    auto b = device.run(weights, inputs, targets, found, about);
-    check_close(a.loss, b.loss, loss_tolerance);
-    CHECK(a.samples == b.samples);
-    check_gradient(expected, found, name);
-  }
-
-  compute_engine host;
-  compute_engine device;
-  std::string name;
-  at::Tensor inputs, targets, weights, expected, found;
-};
-
-} // namespace
+using namespace troupe::testing;
 
 TEST_CASE("a device computes the gradient of the CPU") {
   for (const auto* network : {"lenet", "mnist_net"}) {
@@ -177,7 +83,7 @@ TEST_CASE("a device scores weights as the CPU does") {
   auto score = [&](compute_engine& by) {
     return by.evaluate(
       both.weights,
-      [&, left = 2](at::Tensor& inputs, at::Tensor& targets) mutable {
+      [&, left = 4](at::Tensor& inputs, at::Tensor& targets) mutable {
         inputs = both.inputs;
         targets = both.targets;
         return left-- > 0;
@@ -188,7 +94,51 @@ TEST_CASE("a device scores weights as the CPU does") {
   check_close(a.loss, b.loss, loss_tolerance);
   check_close(a.accuracy, b.accuracy, 0);
   check_close(a.accuracy_top5.value(), b.accuracy_top5.value(), 0);
-  CHECK(b.samples == 12);
+  CHECK(b.samples == 24);
+}
+
+TEST_CASE("a device computes a batch that was copied ahead") {
+  engines both{settings_of("lenet", "cpu")};
+  batch_copies copies{c10::Device{c10::kCUDA, 0}};
+  both.host.run(both.weights, both.inputs, both.targets, both.expected);
+  auto ahead = copies.place(both.inputs, both.targets);
+  auto next = copies.place(both.inputs, both.targets);
+  for (const auto& batch : {ahead, next}) {
+    auto found = both.device.run(both.weights, batch.inputs, batch.targets,
+                                 both.found, {.arrived = batch.arrived});
+    CHECK(found.samples == 6);
+    check_gradient(both.expected, both.found, "ahead");
+  }
+}
+
+TEST_CASE(
+  "a cancel during a batch on a device ends it, and the next is whole") {
+  engines both{settings_of("resnet18", "cpu"), 3, 32};
+  std::atomic<bool> cancel = false;
+  batch_context about;
+  about.cancel = &cancel;
+  about.ready = [&](uint64_t) {
+    cancel = true;
+  };
+  CHECK(
+    both.device.run(both.weights, both.inputs, both.targets, both.found, about)
+      .cancelled);
+  both.check_equal();
+}
+
+TEST_CASE("an evaluation on a device can be cancelled") {
+  engines both{settings_of("lenet", "cpu")};
+  std::atomic<bool> cancel = false;
+  auto asked = 0;
+  auto endless = [&](at::Tensor& inputs, at::Tensor& targets) {
+    inputs = both.inputs;
+    targets = both.targets;
+    cancel = ++asked == 3;
+    return true;
+  };
+  CHECK(both.device.evaluate(both.weights, endless, &cancel).cancelled);
+  CHECK(asked == 3);
+  both.check_equal();
 }
 
 TEST_CASE("a batch on a device can be cancelled") {

@@ -6,11 +6,11 @@
 #include "actors/runtime/tensor_payload.hpp"
 #include "actors/weights/server_model.hpp"
 #include "models/device/accelerator.hpp"
+#include "tests/device/dependencies.hpp"
 
 #include <ATen/ops/full_like.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <dlfcn.h>
 
 #include <cstdio>
 #include <exception>
@@ -22,10 +22,10 @@ int main() try {
   config::training_settings settings;
   settings.network = "mnist_net";
   settings.device = "cuda:0";
-  server_model server{settings, 10};
-  auto* dependencies =
-    reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "fake_cuda_dependencies"));
-  auto begin = dependencies();
+  shared_work alone;
+  alone.remote_readers = false;
+  server_model server{settings, 10, heap_memory(), alone};
+  auto before = testing::dependencies();
   c10::Device gpu{c10::kCUDA, 0};
   c10::impl::VirtualGuardImpl device{gpu.type()};
   auto readers = device.getStreamFromGlobalPool(gpu);
@@ -60,7 +60,7 @@ int main() try {
   c10::StreamGuard guard{makers};
   make_numbers(); // In that of the last gradient.
   auto sum = to_tensor(server.newest()).sum().item<double>();
-  std::printf("%d %d %g\n", begin + 1, dependencies(), sum);
+  testing::print_dependencies(before, sum);
 } catch (const std::exception& err) {
   std::fprintf(stderr, "%s\n", err.what());
   return 1;

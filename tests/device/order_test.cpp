@@ -9,6 +9,7 @@
 
 #include <sstream>
 #include <string>
+#include <vector>
 
 using namespace troupe::testing;
 using fake::access_history;
@@ -69,26 +70,27 @@ struct finished {
 };
 
 /// Ends by a signal when the host uses memory that is in use.
-finished run_without(const char* program, int dependency) {
+finished run_without(const std::vector<std::string>& program, int dependency) {
   temporary_folder home;
   child_options how;
   how.environment = {{"TROUPE_CUDA_LIBRARY", FAKE_CUDA},
                      {"FAKE_NCCL_PACE", "20"},
                      {"FAKE_CUDA_FORGETS", std::to_string(dependency)}};
-  child process{{program}, home.path() / "run", how};
+  child process{program, home.path() / "run", how};
   auto status = process.wait();
   return {status, process.out() + process.err()};
 }
 
-/// The program prints between which numbers it makes something wait.
-void check_all_needed(const char* program, int at_least) {
+/// Checks that a program notices each dependency that is left out. It prints
+/// between which numbers it makes something wait.
+void check_needed(const std::vector<std::string>& program, int least) {
   auto whole = run_without(program, 0);
   INFO(whole.out);
   REQUIRE(whole.status == 0);
   int first = 0;
   int last = 0;
   std::istringstream{whole.out} >> first >> last;
-  CHECK(last - first + 1 >= at_least);
+  CHECK(last - first + 1 >= least);
   for (int i = first; i <= last; ++i) {
     auto found = run_without(program, i);
     INFO("without dependency " << i << ": " << found.out);
@@ -99,11 +101,19 @@ void check_all_needed(const char* program, int at_least) {
 } // namespace
 
 TEST_CASE("nothing that the engine waits for can be left out") {
-  check_all_needed(ONE_BATCH, 10);
+  check_needed({ONE_BATCH}, 10);
+}
+
+TEST_CASE("nothing that a segment waits for can be left out") {
+  check_needed({ONE_SEGMENT}, 10);
 }
 
 TEST_CASE("nothing that a server's versions wait for can be left out") {
-  check_all_needed(FEW_STEPS, 10);
+  check_needed({FEW_STEPS}, 10);
+}
+
+TEST_CASE("nothing that the engine waits for in fp16 can be left out") {
+  check_needed({ONE_BATCH, "fp16"}, 10);
 }
 
 // Some are not needed in every run: whoever gets a payload waits for an event

@@ -1,9 +1,9 @@
 #include "config/text/failure.hpp"
 #include "models/engine/batch_dropout.hpp"
 #include "models/engine/compute.hpp"
-#include "models/engine/guarded.hpp"
 #include "models/engine/loss.hpp"
 #include "models/engine/segment.hpp"
+#include "models/guarded.hpp"
 #include "models/scalar.hpp"
 
 #include <ATen/ATen.h>

@@ -1,11 +1,13 @@
 // Runs whose workers and evaluators compute on a device: the fake one, which
 // has the bits of the CPU and reports each access that nothing orders.
 
+#include "tests/process/fake_device.hpp"
+#include "tests/process/peers.hpp"
 #include "tests/process/process_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -18,23 +20,11 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-/// Children of this process find the fake device, and no other test takes
-/// theirs.
-struct fake_device {
-  fake_device() {
-    auto own = std::to_string(getpid());
-    setenv("TROUPE_CUDA_LIBRARY", FAKE_CUDA, 1);
-    setenv("CUDA_VISIBLE_DEVICES", (own + "-0," + own + "-1").c_str(), 1);
-  }
+/// Of the weights of a server on a device, beside those of its replay.
+constexpr double rounding = 1e-4;
 
-  ~fake_device() {
-    unsetenv("TROUPE_CUDA_LIBRARY");
-    unsetenv("CUDA_VISIBLE_DEVICES");
-    for (const auto* one : {"FAKE_CUDA_DEVICES", "FAKE_CUDA_MEMORY",
-                            "FAKE_CUDA_DRIVER", "FAKE_CUDA_FAILS_AFTER"})
-      unsetenv(one);
-  }
-};
+/// The same with optimisers that divide by roots of small squares.
+constexpr double adaptive_rounding = 1e-2;
 
 const flags on_gpu{"--device", "cuda"};
 
@@ -48,7 +38,69 @@ TEST_CASE("a cluster in one process trains on a device") {
   CHECK(run.wait() == 0);
   INFO(run.report());
   CHECK(on.summary()["samples_applied"] == 2 * digits);
-  check_replayed(on); // On the CPU.
+  check_replayed(on, rounding); // On the CPU.
+}
+
+TEST_CASE("a server on a device serves workers of all kinds over all paths") {
+  fake_device device;
+  process_fixture on{recorded};
+  auto server = on.listening_server(
+    {"--workers", "3", "--policy", "sync", "--optimizer", "adam", "--ema-decay",
+     "0.9", "--clip-norm", "1", "--epochs", "2", "--device", "cuda:1"});
+  CHECK(server.said("device +cuda:1"));
+  auto near = on.worker({"--device", "cuda:1"}); // As the server: it is named.
+  auto on_host = on.worker();
+  auto far = on.worker({"--transport", "stream"});
+  auto evaluator = on.evaluator();
+  check_end(server, 0);
+  check_end(near, 0);
+  check_end(on_host, 0);
+  check_end(far, 0);
+  check_end(evaluator, 0);
+  CHECK(on.summary()["samples_applied"] == 2 * digits);
+  check_replayed(on, adaptive_rounding);
+  // A server on the CPU goes on from there.
+  auto next = on.simulate({"--resume", "auto", "--epochs", "3"});
+  check_end(next, 0);
+  CHECK(on.summary()["samples_applied"] == 3 * digits);
+}
+
+TEST_CASE("peers keep their shards on the devices that compute") {
+  fake_device device;
+  process_fixture on{recorded};
+  auto peers = start_peers(on, 2, {"--epochs", "2", "--device", "cuda"});
+  check_ends_of(peers, 0);
+  CHECK(on.summary()["samples_applied"] == 2 * digits);
+  check_replayed(on, rounding);
+}
+
+TEST_CASE("a server whose device fails ends with a line") {
+  fake_device device;
+  process_fixture on;
+  setenv("FAKE_CUDA_FAILS_AFTER", "1000", 1);
+  auto server = on.listening_server({"--workers", "1", "--device", "cuda:0"});
+  unsetenv("FAKE_CUDA_FAILS_AFTER");
+  auto worker = on.worker();
+  check_end(server, 1);
+  INFO(server.report());
+  CHECK_THAT(server.err(),
+             ContainsSubstring("this process cannot use the GPU any more"));
+  CHECK(std::ranges::count(server.err(), '\n') == 1);
+  worker.kill(); // It waits for the server's next life.
+}
+
+TEST_CASE("of two shards of a server one computes on a device") {
+  fake_device device;
+  process_fixture on{recorded};
+  sharded_server server{on,
+                        2,
+                        {"--workers", "1", "--epochs", "2", "--optimizer",
+                         "lamb", "--device", "cuda:0"}};
+  auto worker = on.worker();
+  server.check_ends(0);
+  check_end(worker, 0);
+  CHECK(on.summary()["samples_applied"] == 2 * digits);
+  check_replayed(on, adaptive_rounding);
 }
 
 TEST_CASE(
@@ -120,11 +172,10 @@ TEST_CASE("a device that cannot be used is one line") {
   CHECK_THAT(
     complaint(simulate + flags{"--device", "cuda:2"}, 1),
     ContainsSubstring("--device cuda:2: there are 2 GPUs, cuda:0 to cuda:1"));
-  CHECK_THAT(complaint(simulate + flags{"--device", "cuda", "--mode",
-                                        "pipeline", "--stages", "2"},
-                       2),
-             ContainsSubstring("with --mode pipeline this release computes on "
-                               "the CPU"));
+  CHECK_THAT(complaint(simulate + flags{"--mode", "remote-forward",
+                                        "--placement", "*=ps:0:cuda:5"},
+                       1),
+             ContainsSubstring("[placement]: device cuda:5: there are 2 GPUs"));
   setenv("FAKE_CUDA_DEVICES", "0", 1);
   CHECK_THAT(complaint(simulate + on_gpu, 1),
              ContainsSubstring("no GPU can be used"));
@@ -207,18 +258,21 @@ TEST_CASE(
 
 TEST_CASE("a device that fails ends a run with a line, whenever that is") {
   fake_device device;
+  auto more = GENERATE(flags{}, flags{"--ema-decay", "0.9"});
   // While networks are made, memory is taken, gradients and scores computed.
   for (const auto* calls :
        {"1", "30", "45", "50", "55", "60", "110", "170", "400"}) {
     process_fixture on;
     setenv("FAKE_CUDA_FAILS_AFTER", calls, 1);
-    auto run = on.simulate(
-      flags{"--workers", "1", "--epochs", "3", "--eval-freq", "1"} + on_gpu);
+    auto run =
+      on.simulate(flags{"--workers", "1", "--epochs", "3", "--eval-freq", "1"} +
+                  on_gpu + more);
     CHECK(run.wait() == 1);
     INFO("after " << calls << " calls: " << run.report());
     CHECK(std::ranges::count(run.err(), '\n') == 1);
     CHECK_THAT(run.err(),
                ContainsSubstring("CUDA error: unspecified launch failure"));
+    CHECK_FALSE(run.said("unhandled exception"));
   }
 }
 
@@ -272,4 +326,46 @@ TEST_CASE("devices lists the CPU and the GPUs, or says why none can be used") {
   CHECK(with.wait() == 0);
   CHECK(with.said("cuda:0 "));
   CHECK(with.said("cuda:1 "));
+}
+
+TEST_CASE("a run in fp16 counts its overflows") {
+  fake_device device;
+  process_fixture on;
+  auto run = on.simulate(
+    flags{"--autocast", "fp16", "--epochs", "1", "--replicas", "2"} + on_gpu);
+  CHECK(run.wait() == 0);
+  INFO(run.report());
+  CHECK(on.summary()["samples_applied"] == digits);
+  CHECK(on.summary()["gradients_refused"] == 0);
+  CHECK(on.summary()["fp16_overflows"].is_number_unsigned());
+  auto lines = read_metrics(on.run());
+  auto update = std::ranges::find_if(lines, is_step(1));
+  REQUIRE(update != lines.end());
+  CHECK((*update)["metrics"]["fp16/scale"] == 65536);
+  CHECK((*update)["metrics"].contains("fp16/overflows"));
+}
+
+TEST_CASE("fp16 without a GPU is one line") {
+  process_fixture on;
+  auto alone =
+    on.simulate({"--autocast", "fp16", "--epochs", "1", "--device", "auto"});
+  CHECK(alone.wait() == 1);
+  CHECK_THAT(alone.err(), ContainsSubstring("--autocast fp16 needs a GPU"));
+  CHECK(std::ranges::count(alone.err(), '\n') == 1);
+  auto server = on.listening_server(
+    {"--workers", "1", "--autocast", "fp16", "--epochs", "1"});
+  auto worker = on.worker();
+  CHECK(worker.wait() == 1);
+  CHECK_THAT(worker.err(), ContainsSubstring("--autocast fp16 needs a GPU"));
+  server.kill();
+}
+
+TEST_CASE("auto measures bfloat16 on the device") {
+  fake_device device;
+  process_fixture on;
+  auto run = on.simulate(
+    flags{"--autocast", "auto", "--workers", "1", "--max-steps", "2"} + on_gpu);
+  CHECK(run.wait() == 0);
+  INFO(run.report());
+  CHECK(run.said("autocast +(bf16|none): steps are [0-9.]+ times as fast"));
 }

@@ -158,6 +158,8 @@ committed check_completed(process_fixture& on, uint64_t epochs);
 /// Replays the event log of each life of a recorded run: each checkpoint that
 /// the run has written, and its last weights, must have the same bits again. So
 /// weights hold exactly the gradients that the server has decided on.
-void check_replayed(process_fixture& on);
+/// @param tolerance As compare_checkpoints has it, for a server that has
+/// computed on a device.
+void check_replayed(process_fixture& on, double tolerance = 0);
 
 } // namespace troupe::testing

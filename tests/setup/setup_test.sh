@@ -6,21 +6,7 @@
 set -euo pipefail
 cd "$1"
 
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-failures=0
-
-check() { # WHAT COMMAND...
-  local what=$1
-  shift
-  if "$@" >"$scratch/output" 2>&1; then
-    echo "ok      $what"
-  else
-    echo "FAILED  $what"
-    sed 's/^/        /' "$scratch/output"
-    failures=$((failures + 1))
-  fi
-}
+. tests/support/checks.sh
 
 plan_on() { # ID VERSION NAME [SETTING...]
   printf 'ID=%s\nVERSION_ID="%s"\nNAME="%s"\n' "$1" "$2" "$3" >"$scratch/os-release"

@@ -49,6 +49,7 @@ struct lead_double : lead {
   void decision_done(const cores::orders&) override {
     said.emplace_back("done");
   }
+  void attempt(const std::function<void()>& work) override { work(); }
   void attempt_later(const std::function<void()>& work) override { work(); }
 
   void describe(snapshot& out) const override {

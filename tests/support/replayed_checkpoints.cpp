@@ -2,7 +2,10 @@
 
 #include "messages/proto/manifest.pb.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -27,10 +30,37 @@ std::string name_of(uint64_t step) {
   return out;
 }
 
+/// The numbers of a safetensors file, all of them as float32.
+std::vector<float> numbers_of(const std::string& file) {
+  uint64_t header = 0;
+  std::memcpy(&header, file.data(), sizeof header);
+  auto first = sizeof header + header;
+  std::vector<float> out((file.size() - first) / sizeof(float));
+  std::memcpy(out.data(), file.data() + first, out.size() * sizeof(float));
+  return out;
+}
+
+bool are_close(const std::string& x, const std::string& y, double tolerance) {
+  if (x == y)
+    return true;
+  if (tolerance == 0 || x.size() != y.size())
+    return false;
+  auto a = numbers_of(x);
+  auto b = numbers_of(y);
+  double largest = 0;
+  double distance = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    largest = std::max<double>(largest, std::abs(a[i]));
+    distance = std::max<double>(distance, std::abs(a[i] - b[i]));
+  }
+  return distance <= tolerance * largest;
+}
+
 } // namespace
 
 checkpoint_comparison compare_checkpoints(const fs::path& run, uint64_t life,
-                                          const fs::path& replay) {
+                                          const fs::path& replay,
+                                          double tolerance) {
   checkpoint_comparison out;
   std::error_code none;
   for (const auto& saved : fs::directory_iterator{run / "checkpoints", none}) {
@@ -43,10 +73,11 @@ checkpoint_comparison compare_checkpoints(const fs::path& run, uint64_t life,
     auto again = replay / "checkpoints" / name_of(manifest.step());
     for (const auto* name : {"model.safetensors", "optimizer.safetensors"})
       if (auto found = bytes_of(again / name);
-          !found || found != bytes_of(saved.path() / name))
+          !found ||
+          !are_close(*found, *bytes_of(saved.path() / name), tolerance))
         out.differences.push_back(
           (saved.path() / name).string() +
-          (found ? " has other bits than " : " is not in the replay: ") +
+          (found ? " has other numbers than " : " is not in the replay: ") +
           again.string());
   }
   return out;

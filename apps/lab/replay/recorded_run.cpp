@@ -203,11 +203,12 @@ void recorded_run::check_end(const proto::LogEvent& found) {
   end_checked_ = true;
   auto ours = found.ended();
   auto theirs = current_.ended();
-  if (theirs.state_sha256().empty())
-    ours.clear_state_sha256(); // Not in the event log.
-  // Empty if its shards were not all there.
+  if (theirs.state_sha256().empty() || other_weights_allowed_) {
+    ours.clear_state_sha256(); // Or it is not in the event log.
+    theirs.clear_state_sha256();
+  }
   if (theirs.weights_sha256().empty() || other_weights_allowed_) {
-    ours.clear_weights_sha256();
+    ours.clear_weights_sha256(); // Or its shards were not all there.
     theirs.clear_weights_sha256();
   }
   if (auto value = difference(theirs, ours); !value.empty())

@@ -15,11 +15,23 @@ namespace troupe::simulation {
 
 // -- computation --------------------------------------------------------------
 
+namespace {
+
+/// Computes in one piece what others compute in segments: in the same
+/// micro-batches, on which masks of dropout and statistics depend.
+models::compute_engine make_whole_engine(const computing_parts& parts) {
+  auto whole = parts;
+  if (parts.plan)
+    whole.settings.training.micro_batch_size = parts.plan->micro_batch_size;
+  return make_engine(whole, parts.data.train->classes());
+}
+
+} // namespace
+
 replica::replica(const computing_parts& parts)
   : dtype_(parts.settings.training.dtype),
     rule_(parts.settings.training.buffers),
-    parts_(parts.settings.parallel.replicas),
-    engine_(make_engine(parts, parts.data.train->classes())),
+    parts_(parts.settings.parallel.replicas), engine_(make_whole_engine(parts)),
     gradients_(engine_.layout().count(), engine_.layout().dtype()) {
   for (const auto& own : parts.own_data)
     sources_.push_back({own, make_order(parts.settings, *own)});

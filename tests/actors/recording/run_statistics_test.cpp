@@ -61,6 +61,7 @@ TEST_CASE("the wait for batches is part of the workers' time") {
   CHECK(x.wait_share() == 0.25);
   proto::Counters saved;
   x.skipped(3);
+  x.overflowed(2);
   x.save(saved, {});
   run_statistics again{2};
   again.load(saved);
@@ -68,6 +69,7 @@ TEST_CASE("the wait for batches is part of the workers' time") {
   again.fill(out, {});
   CHECK(out.data_wait_share == 0.25);
   CHECK(out.samples_skipped == 3);
+  CHECK(out.fp16_overflows == 2);
 }
 
 TEST_CASE("a run without events has figures, too") {

@@ -27,6 +27,7 @@ const std::string expected_text = R"({
   "gradients_refused": 2,
   "samples_left_out": 3,
   "samples_skipped": 4,
+  "fp16_overflows": 6,
   "wall_seconds": 21.5,
   "virtual_seconds": null,
   "samples_per_second": 1495.5,
@@ -102,6 +103,7 @@ TEST_CASE("a summary has all its keys in their order") {
   x.gradients_refused = 2;
   x.samples_left_out = 3;
   x.samples_skipped = 4;
+  x.fp16_overflows = 6;
   x.wall_seconds = 21.5;
   x.samples_per_second = 1495.5;
   x.final_metrics = {

@@ -1,6 +1,6 @@
 #pragma once
 // How computations of LibTorch end early: by a cancellation, or by an error
-// that becomes one line. Internal to the engine; any thread.
+// that becomes one line. Any thread.
 
 #include "config/text/failure.hpp"
 #include "config/text/one_line.hpp"
