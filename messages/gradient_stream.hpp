@@ -29,4 +29,11 @@ public:
 
 using gradient_stream_ptr = std::shared_ptr<gradient_stream>;
 
+/// How the gradients of a worker leave it.
+struct gradient_way {
+  gradient_stream_ptr early; ///< Sends them while they are computed; or null.
+  /// Those of a GPU are taken from its memory; else from the host's.
+  bool from_device = false;
+};
+
 } // namespace troupe

@@ -36,11 +36,11 @@ using parameter_server_actor = caf::typed_actor<
 /// Computes the gradients of its leases, one lease after another. Runs in the
 /// worker's process.
 using worker_actor = caf::typed_actor<
-  // Starts training as this member, over this link. With a gradient stream (it
-  // may be null) a gradient is sent while backward still computes it, before
-  // its push.
+  // Starts training as this member, over this link. Gradients leave on the way
+  // that is named: while backward still computes them, before their push, or
+  // from the memory of a GPU.
   result<void>(attach_atom, parameter_server_actor, registration,
-               gradient_stream_ptr),
+               gradient_way),
   // The link is lost: stops computing and waits for the next attach.
   result<void>(detach_atom),
   // A gradient computed on weights older than this version is no longer needed.
@@ -439,14 +439,6 @@ using path_reader_actor = caf::typed_actor<
 /// that the sending actor never blocks.
 using path_writer_actor = caf::typed_actor<
   // Writes all waiting frames.
-  result<void>(write_atom)>;
-
-/// Polls a path (NCCL) whose transfers no blocking call waits for, on a thread
-/// of its own.
-using path_poller_actor = caf::typed_actor<
-  // Timer: polls the path.
-  result<void>(tick_atom),
-  // Something changed: polls the path at once.
   result<void>(write_atom)>;
 
 /// Accepts the connections of tensor paths, on a thread of its own.

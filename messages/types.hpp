@@ -198,8 +198,7 @@ struct compute_task {
   /// The running statistics to start from; empty: those in the weights.
   payload statistics;
   cancel_ptr cancel;
-  /// Sends the gradient while it is computed; null: it is not sent early.
-  gradient_stream_ptr early_gradients;
+  gradient_way way;    ///< On which the gradient leaves.
   version computed_on; ///< The version of the weights.
   /// The worker's link. Parts of the network may live at its other end: then it
   /// is a `module_actor`, too.

@@ -61,8 +61,7 @@ admission_actor::behavior_type admission_state::make_behavior() {
       path_listener_parts{parts_.reception, parts_.server, parts_.weights,
                           parts_.memory, parts_.whole, parts_.codec,
                           parts_.parameters * size_of(parts_.weights.type),
-                          parts_.nccl, parts_.collective, parts_.modules,
-                          parts_.activations});
+                          parts_.gpus, parts_.modules, parts_.activations});
     self_->monitor(listener_);
   }
   return {[this](const std::string& hello) {
@@ -218,8 +217,8 @@ void admission_state::offer_paths(proto::PathOffer& offer,
   auto token = transport::random_token();
   offer.set_stream_port(parts_.reception->port());
   offer.set_shm_name(parts_.reception->name());
-  offer.set_nccl(parts_.nccl != nullptr);
-  offer.set_collective(parts_.collective != nullptr);
+  if (parts_.gpus)
+    offer.set_gpu(parts_.gpus->gpu());
   offer.set_token(token);
   self_->send(listener_, enlist_atom_v, std::move(token), peer);
   parts_.reception->nudge();

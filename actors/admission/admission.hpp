@@ -14,8 +14,7 @@
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"
 #include "messages/transport/compression/compression.hpp"
-#include "messages/transport/nccl/collective_coordinator.hpp"
-#include "messages/transport/nccl/library/library.hpp"
+#include "messages/transport/nccl/gpu_network.hpp"
 #include "messages/transport/shm/shared_memory.hpp"
 #include "messages/transport/wire/meeting.hpp"
 #include "models/networks/described.hpp"
@@ -46,9 +45,7 @@ struct admission_parts {
   payload frozen;         ///< Weights that are not trained; empty if all are.
   module_factory modules; ///< For workers; null: the server has none.
   payload_shape activations;         ///< The largest of them; empty: none.
-  transport::nccl::library_ptr nccl; ///< For peers that ask for it; or null.
-  transport::collective_coordinator_ptr
-    collective; ///< With NCCL, for all workers; or null.
+  transport::gpu_network_ptr gpus;   ///< Of the GPU with its tensors; or null.
 
   // For a lead whose other shards have processes of their own:
 

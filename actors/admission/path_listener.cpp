@@ -82,13 +82,13 @@ transport::path_ptr path_listener_state::path_to(transport::guest& who) const {
   terms.checks_numbers = true;
   terms.most_activations = parts_.activations.count;
   auto across = who.same_host ? config::reach::host : config::reach::network;
-  transport::path_means means{parts_.memory, parts_.nccl, parts_.collective};
+  transport::path_means means{parts_.memory, parts_.gpus};
   const transport::path_row* best = nullptr;
   for (const auto& row : transport::path_rows()) {
     auto fits = row.facts.across == across && row.far_end &&
                 (!row.possible || row.possible(means));
-    // A path that users must ask for is possible only where they did.
-    if (fits && (!best || !row.facts.automatic))
+    // The end for NCCL is that of a stream until the peer asks for more.
+    if (fits && (!best || row.facts.needs_gpu))
       best = &row;
   }
   if (best == nullptr)

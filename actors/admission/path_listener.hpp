@@ -9,8 +9,7 @@
 #include "actors/links/framed_gateway.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/compression/compression.hpp"
-#include "messages/transport/nccl/collective_coordinator.hpp"
-#include "messages/transport/nccl/library/library.hpp"
+#include "messages/transport/nccl/gpu_network.hpp"
 #include "messages/transport/shm/shared_memory.hpp"
 #include "messages/transport/wire/meeting.hpp"
 #include "messages/transport/wire/path.hpp"
@@ -34,11 +33,7 @@ struct path_listener_parts {
   payload_shape whole = {};
   transport::codec_ptr codec{}; ///< Compresses gradients; or null.
   uint64_t parameter_bytes = 0; ///< Sent after the rest, the statistics.
-  /// For peers that ask for NCCL on a stream; or null.
-  transport::nccl::library_ptr nccl{};
-  /// With NCCL: the group of all workers; null: each has its own with the
-  /// server.
-  transport::collective_coordinator_ptr collective{};
+  transport::gpu_network_ptr gpus{}; ///< For peers that ask for NCCL; or null.
   module_factory modules{};    ///< Null: the server has none.
   payload_shape activations{}; ///< The largest of them; empty: none.
 };

@@ -1,14 +1,10 @@
 #include "actors/links/path_channel.hpp"
 
 #include "actors/runtime/inline_execution.hpp"
-#include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/unexpected.hpp"
 
-#include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <optional>
 #include <utility>
 
 namespace troupe {
@@ -20,9 +16,6 @@ using transport::path_ptr;
 /// How long the other end may wait for the news that tensors that it lent are
 /// released, if no frame takes the news along.
 constexpr auto let_go_delay = std::chrono::milliseconds(20);
-
-/// Minimal seconds between two checks of a poller.
-constexpr double shortest_pace = 20e-6;
 
 class path_reader_state {
 public:
@@ -105,60 +98,13 @@ private:
   path_ptr way_;
 };
 
-class path_poller_state {
-public:
-  using pointer = path_poller_actor::stateful_pointer<path_poller_state>;
-
-  static constexpr const char* name = "troupe.path-poller";
-
-  path_poller_state(pointer self, path_ptr way)
-    : self_(self), way_(std::move(way)), clock_(self) {
-    // nop
-  }
-
-  path_poller_actor::behavior_type make_behavior() {
-    way_->on_work([weak = caf::actor_cast<caf::actor_addr>(self_)] {
-      if (auto there = caf::actor_cast<caf::strong_actor_ptr>(weak))
-        caf::anon_send(caf::actor_cast<path_poller_actor>(there), write_atom_v);
-    });
-    return {
-      [this](tick_atom) {
-        // An earlier tick may have made this one unnecessary.
-        if (due_ && clock_.elapsed(self_) > *due_ - shortest_pace)
-          due_.reset();
-        look();
-      },
-      [this](write_atom) { look(); },
-    };
-  }
-
-private:
-  void look() {
-    auto now = clock_.elapsed(self_);
-    auto next = way_->poll(now);
-    if (!next)
-      return self_->quit();
-    auto due = now + std::max(*next, shortest_pace);
-    if (!std::isfinite(due) || (due_ && *due_ <= due))
-      return;
-    due_ = due;
-    self_->delayed_send(self_, to_timespan(due - now), tick_atom_v);
-  }
-
-  pointer self_;
-  path_ptr way_;
-  run_clock clock_;
-  std::optional<double> due_; ///< The next tick.
-};
-
 class path_channel : public frame_channel {
 public:
   explicit path_channel(path_ptr way) : way_(std::move(way)) {
     // nop
   }
 
-  // Closing the path wakes the actor that waits on it. The poller ends by
-  // itself when the path is idle.
+  // Closing the path wakes the actor that waits on it.
   ~path_channel() override {
     way_->close("this end is gone");
     if (writer_)
@@ -176,15 +122,6 @@ public:
     way_->on_waiting([weak = caf::actor_cast<caf::actor_addr>(writer_)] {
       if (auto there = caf::actor_cast<caf::strong_actor_ptr>(weak))
         caf::anon_send(caf::actor_cast<path_writer_actor>(there), write_atom_v);
-    });
-    if (way_->needs_polling())
-      poller_ = spawn<path_poller_actor, path_poller_state>(
-        system, placement::detached, way_);
-    way_->on_frame([weak = caf::actor_cast<caf::actor_addr>(owner)](auto next) {
-      if (auto there = caf::actor_cast<caf::strong_actor_ptr>(weak))
-        caf::anon_send(
-          caf::actor_cast<path_end_actor>(there), frame_atom_v,
-          frame_ptr{std::make_shared<const transport::frame>(std::move(next))});
     });
     // The last references to tensors may outlive the owner.
     way_->let_gos().on_entry([weak = caf::actor_cast<caf::actor_addr>(owner)] {
@@ -212,7 +149,6 @@ private:
 
   path_ptr way_;
   path_writer_actor writer_;
-  path_poller_actor poller_; ///< Null unless the path must be polled.
 };
 
 } // namespace

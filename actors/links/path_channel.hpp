@@ -1,6 +1,6 @@
 #pragma once
-// Carries the frames of a link over a tensor path, with two or three helper
-// actors: a reader, a writer for what would block, and a poller for NCCL.
+// Carries the frames of a link over a tensor path, with two helper actors: a
+// reader, and a writer for what would block.
 
 #include "actors/links/frame_channel.hpp"
 #include "messages/transport/wire/path.hpp"

@@ -198,7 +198,6 @@ void parameter_server_state::join(const std::vector<worker_id>& who) {
 
 void parameter_server_state::leave(worker_id who, life_number life,
                                    const std::string& reason) {
-  requests_.leave_sums(who, life);
   next_.left(who);
   if (!scheduler_.knows(who, life) || !requests_.has(who))
     return;

@@ -35,7 +35,6 @@
 #include "actors/weights/server_model.hpp"
 #include "config/runs/description.hpp"
 #include "config/text/one_line.hpp"
-#include "messages/gradient_sums.hpp"
 #include "messages/interfaces.hpp"
 #include "models/optim/lanes.hpp"
 #include "models/storage/best_weights.hpp"
@@ -91,7 +90,6 @@ struct parameter_server_parts {
   /// Is told of each event after all other subscribers; or null. Under the
   /// virtual clock it is the invariant checker.
   std::shared_ptr<event_subscriber> observer;
-  gradient_sums_ptr sums;    ///< Gradients added up on the way; or null.
   module_roster_ptr modules; ///< Of remote modules; null: there are none.
   uint32_t rules = policies::newest_rules; ///< Of decision.
   recording::note_window notes{}; ///< Limits how far the recorder may lag.

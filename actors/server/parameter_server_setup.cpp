@@ -122,7 +122,6 @@ worker_requests_parts parameter_server_state::requests_parts() {
   out.scheduler = &scheduler_;
   out.model = &model_;
   out.shards = &shards_;
-  out.sums = parts_.sums;
   out.notes = &parts_.notes;
   return out;
 }

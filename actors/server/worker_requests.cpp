@@ -21,7 +21,7 @@ std::string reason_of(errc why) {
 } // namespace
 
 worker_requests::worker_requests(lead& of, worker_requests_parts parts)
-  : lead_(of), parts_(std::move(parts)), sums_(*this, parts_.sums) {
+  : lead_(of), parts_(std::move(parts)) {
   // nop
 }
 
@@ -30,9 +30,7 @@ worker_requests::worker_requests(lead& of, worker_requests_parts parts)
 auto worker_requests::push(const push_header& header, const payload& gradient)
   -> weights_result {
   auto asks = parts_.self->make_response_promise<release_header, payload>();
-  if (auto sum = sums_.find(header.id, gradient))
-    sums_.accept(*sum, {header, gradient, asks});
-  else if (must_wait())
+  if (must_wait())
     waiting_.push_back([=, this] { accept(header, gradient, asks); });
   else
     accept(header, gradient, asks);
@@ -200,35 +198,6 @@ void worker_requests::hold(const request_id& id, weights_promise asks) {
   who.request = id.number;
 }
 
-// -- gradients that were added up on the way ----------------------------------
-
-bool worker_requests::knows(const push_id& id) const {
-  return parts_.scheduler->knows(id.worker, id.life);
-}
-
-bool worker_requests::is_good(const new_push& one) const {
-  const auto& id = one.header.id;
-  return !unwelcome(id.worker, id.life, one.header.server) &&
-         parts_.scheduler->is_fresh(id) &&
-         check(look_up(one.header, one.gradient)) == errc::none;
-}
-
-void worker_requests::when_ready(std::function<void()> work) {
-  if (must_wait())
-    waiting_.push_back(std::move(work));
-  else
-    work();
-}
-
-// The reduction has already checked that all numbers are finite.
-void worker_requests::accept_part(new_push one) {
-  const auto& id = one.header.id;
-  if (closed_ || parts_.scheduler->admit(id) != cores::freshness::fresh)
-    return one.asks.deliver(run_is_over());
-  hold({id.worker, id.life, one.header.request}, one.asks);
-  complete(look_up(one.header, one.gradient), errc::none);
-}
-
 // -- members ------------------------------------------------------------------
 
 void worker_requests::enlist(worker_id who, life_number life,
@@ -293,7 +262,6 @@ void worker_requests::cancel(worker_id who) {
 
 void worker_requests::close() {
   closed_ = true;
-  sums_.close();
   for (auto& [who, state] : members_)
     if (auto asks = std::exchange(state.asks, std::nullopt))
       asks->deliver(run_is_over());

@@ -9,7 +9,6 @@
 
 #include "actors/core/step_scheduler.hpp"
 #include "actors/recording/note_window.hpp"
-#include "actors/server/gathered_sums.hpp"
 #include "actors/server/lead.hpp"
 #include "actors/shards/shard_group.hpp"
 #include "actors/weights/server_model.hpp"
@@ -28,12 +27,11 @@ struct worker_requests_parts {
   cores::step_scheduler* scheduler = nullptr;
   const server_model* model = nullptr;
   shard_group* shards = nullptr;
-  gradient_sums_ptr sums; ///< Gradients added up on the way; or null.
   /// Limits how far the recorder may lag: beyond that requests wait.
   recording::note_window* notes = nullptr;
 };
 
-class worker_requests : private push_desk {
+class worker_requests {
 public:
   using weights_promise = caf::typed_response_promise<release_header, payload>;
   using weights_result = caf::result<release_header, payload>;
@@ -57,10 +55,6 @@ public:
   // -- members ----------------------------------------------------------------
 
   void enlist(worker_id who, life_number life, const worker_actor& handle);
-
-  /// Gives up the gathered sums that the worker was to be part of. To be called
-  /// for each worker that leaves, even an unknown one.
-  void leave_sums(worker_id who, life_number life) { sums_.leave(who, life); }
 
   /// Removes a member. `answer_left` then answers its open request with a
   /// reason.
@@ -120,18 +114,11 @@ private:
   void hold(const request_id& id, weights_promise asks);
   bool is_held_up() const;
 
-  // Of pushes whose gradients were added up on the way:
-  bool knows(const push_id& id) const override;
-  bool is_good(const new_push& one) const override;
-  void when_ready(std::function<void()> work) override;
-  void accept_part(new_push one) override;
-
   lead& lead_;
   worker_requests_parts parts_;
   policies::by_rank<member> members_;
   std::optional<weights_promise> left_; ///< Of the worker that has just left.
   std::deque<std::function<void()>> waiting_; ///< Requests in order of arrival.
-  gathered_sums sums_;
   bool closed_ = false;
 };
 

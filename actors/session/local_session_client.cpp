@@ -44,7 +44,9 @@ void local_session_client_state::connect() {
   request_seat(
     self_, attempts_, *face_, {parts_.with.coordinator, wish},
     {[this](const std::optional<registration>& as) {
-       attach_participant(self_, *participant_, {link_, as, nullptr});
+       // The server is in this process.
+       gradient_way way{nullptr, true};
+       attach_participant(self_, *participant_, {link_, as, way});
      },
      [this](const caf::error& why) {
        refused(why);

@@ -1,9 +1,9 @@
 #include "actors/session/path_choice.hpp"
 
-#include "config/schema/policies.hpp"
 #include "config/text/failure.hpp"
 #include "messages/transport/wire/meeting.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -19,28 +19,23 @@ constexpr double patience = 3;
 
 } // namespace
 
-bool adds_up(const config::settings& settings, bool has_statistics) {
-  return config::facts_of(settings.policy).summable &&
-         (!has_statistics ||
-          settings.training.buffers == config::buffers_rule::average);
-}
-
-path_choice::path_choice(std::string wanted,
-                         std::shared_ptr<transport::shared_memory> memory,
-                         std::function<void(const std::string&)> say,
-                         transport::nccl::library_ptr nccl)
-  : wanted_(std::move(wanted)), means_{std::move(memory), std::move(nccl), {}},
+path_choice::path_choice(std::string wanted, transport::path_means means,
+                         std::function<void(const std::string&)> say)
+  : wanted_(std::move(wanted)), means_(std::move(means)),
     say_(std::move(say)) {
   // nop
 }
 
-// The path that is wanted, then the one that replaces it where it fails.
+// The path that is wanted, then the one that replaces it where it fails. For
+// `auto`, what is on a GPU is not copied to the host's memory without need.
 std::vector<const path_row*> path_choice::candidates() const {
   std::vector<const path_row*> out;
   if (wanted_ == "auto") {
     for (const auto& each : transport::path_rows())
       if (each.facts.automatic && each.near_end)
         out.push_back(&each);
+    std::ranges::stable_partition(
+      out, [](const path_row* each) { return each->facts.needs_gpu; });
     return out;
   }
   for (const auto* row = transport::find_row(wanted_); row && row->near_end;
@@ -70,7 +65,8 @@ void path_choice::meet(const std::string& life) {
 
 // Without shared memory for a gradient, for example, the path would break at
 // the first push.
-bool path_choice::fits(const path_row& row, uint64_t bytes) {
+bool path_choice::fits(const path_row& row, const proto::PathOffer& offer,
+                       uint64_t bytes) {
   const auto& name = row.facts.name;
   if (unfit_.contains(name))
     return false;
@@ -79,7 +75,7 @@ bool path_choice::fits(const path_row& row, uint64_t bytes) {
   if (!possible)
     trouble = "not wanted here";
   else if (row.trouble)
-    trouble = row.trouble(bytes);
+    trouble = row.trouble(means_, offer, bytes);
   if (!trouble)
     return true;
   if (wanted_ == name && row.facts.instead.empty())
@@ -100,7 +96,7 @@ path_choice::open(const path_row& row, const proto::PathOffer& offer,
                 : transport::connect_stream(
                     host, static_cast<uint16_t>(offer.stream_port()), patience);
   transport::introduce(line, offer.token(), patience);
-  return row.near_end(std::move(line), terms, means_, offer);
+  return row.near_end(std::move(line), terms, means_);
 }
 
 transport::path_ptr path_choice::connect(const proto::PathOffer& offer,
@@ -114,8 +110,8 @@ transport::path_ptr path_choice::connect(const proto::PathOffer& offer,
                     "both nodes the same transport, or auto");
   for (const auto* row : candidates()) {
     const auto& name = row->facts.name;
-    if (rests(name, now) || !fits(*row, terms.most_region_bytes()) ||
-        !row->offered(offer))
+    if (rests(name, now) || !row->offered(offer) ||
+        !fits(*row, offer, terms.most_region_bytes()))
       continue;
     try {
       return open(*row, offer, host, terms);

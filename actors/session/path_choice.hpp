@@ -7,9 +7,7 @@
 
 #include "config/text/settings.hpp"
 #include "messages/proto/hello.pb.h"
-#include "messages/transport/nccl/library/library.hpp"
 #include "messages/transport/registry.hpp"
-#include "messages/transport/shm/shared_memory.hpp"
 
 #include <functional>
 #include <map>
@@ -23,13 +21,11 @@ namespace troupe {
 class path_choice {
 public:
   /// @param wanted The value of `--transport`.
-  /// @param memory Where gradients lie, for shm; null: shm is not used.
-  /// @param say Called once with the reason if there is no shared memory.
-  /// @param nccl For the path of that name; null: it is not used.
-  path_choice(std::string wanted,
-              std::shared_ptr<transport::shared_memory> memory,
-              std::function<void(const std::string&)> say,
-              transport::nccl::library_ptr nccl = nullptr);
+  /// @param means What the node has for paths; those that it has nothing for
+  /// are not used.
+  /// @param say Called once for a path that cannot be used, with the reason.
+  path_choice(std::string wanted, transport::path_means means,
+              std::function<void(const std::string&)> say);
 
   /// Seconds for which a path that broke is not tried again.
   static constexpr double rest = 60;
@@ -54,7 +50,8 @@ public:
 private:
   std::vector<const transport::path_row*> candidates() const;
   bool rests(const std::string& name, double now) const;
-  bool fits(const transport::path_row& row, uint64_t bytes);
+  bool fits(const transport::path_row& row, const proto::PathOffer& offer,
+            uint64_t bytes);
   transport::path_ptr open(const transport::path_row& row,
                            const proto::PathOffer& offer,
                            const std::string& host,
@@ -67,10 +64,4 @@ private:
   std::string life_;                      ///< The server's life.
   std::map<std::string, double> resting_; ///< Until when not to try paths.
 };
-
-/// Whether NCCL may add up the gradients of a step without changing the result:
-/// in synchronous runs, and where running statistics, which are stored behind
-/// the gradients, are averaged in the same way.
-bool adds_up(const config::settings& settings, bool has_statistics);
-
 } // namespace troupe

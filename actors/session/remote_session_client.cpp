@@ -33,7 +33,7 @@ remote_session_client_state::remote_session_client_state(
   : lead_seeker_state(self, parts, "parameter server",
                       parts.follows ? longest_when_following : 5),
     parts_(std::move(parts)),
-    paths_(parts_.transport, parts_.memory, say, parts_.nccl),
+    paths_(parts_.transport, {parts_.memory, parts_.gpus}, say),
     servers_(self->system()), last_(self_, attempts_, parts_.connect_timeout) {
   // nop
 }
@@ -273,7 +273,7 @@ void remote_session_client_state::seated(
       parts_.on_place(welcome_, places_.current(), as->worker);
   }
   attach_participant(self_, *participant_,
-                     {link_, as, servers_.early_gradients()});
+                     {link_, as, servers_.way_of_gradients()});
 }
 
 // Only a lead whose nodes go on without it says where the run's files are. The

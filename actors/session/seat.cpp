@@ -28,7 +28,7 @@ void request_seat(session_client_actor::pointer self,
 void attach_participant(session_client_actor::pointer self,
                         const participant& who, const attachment& its) {
   if (const auto* worker = std::get_if<worker_actor>(&who))
-    self->send(*worker, attach_atom_v, its.link, *its.as, its.early_gradients);
+    self->send(*worker, attach_atom_v, its.link, *its.as, its.way);
   else
     self->send(std::get<evaluator_actor>(who), attach_atom_v, its.link);
 }

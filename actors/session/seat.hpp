@@ -47,7 +47,7 @@ void request_seat(session_client_actor::pointer self,
 struct attachment {
   parameter_server_actor link; ///< To its server.
   std::optional<registration> as;
-  gradient_stream_ptr early_gradients; ///< Of a worker; or null.
+  gradient_way way; ///< Of a worker's gradients.
 };
 
 /// Lets the participant begin.

@@ -87,7 +87,8 @@ const framed_link_actor& server_links::tie(size_t index,
   auto& one = all_[index];
   one.path = way ? way->name() : config::actor_connection;
   if (way && way->early_gradients())
-    one.early_gradients = {way, way->early_gradients()};
+    one.way.early = {way, way->early_gradients()};
+  one.way.from_device = way && way->sends_from_device();
   one.link = spawn<framed_link_actor, framed_link_state>(
     system_, placement::scheduled, gateway,
     way ? make_path_channel(std::move(way))
@@ -131,18 +132,20 @@ server_links::join(const std::shared_ptr<error_feedback>& feedback) {
 }
 
 // Gradients that are compressed first are not sent early on any path.
-gradient_stream_ptr server_links::early_gradients() const {
+gradient_way server_links::way_of_gradients() const {
   if (all_.size() == 1)
-    return all_.front().early_gradients;
+    return all_.front().way;
+  gradient_way out{nullptr, true};
   std::vector<joined_gradient_stream::part> parts;
   auto any = false;
   for (const auto& one : in_order()) {
-    parts.push_back({one.early_gradients, one.weights});
-    any |= one.early_gradients != nullptr;
+    parts.push_back({one.way.early, one.weights});
+    any |= one.way.early != nullptr;
+    out.from_device &= one.way.from_device;
   }
-  if (!any)
-    return nullptr;
-  return std::make_shared<joined_gradient_stream>(std::move(parts));
+  if (any)
+    out.early = std::make_shared<joined_gradient_stream>(std::move(parts));
+  return out;
 }
 
 std::string server_links::paths() const {

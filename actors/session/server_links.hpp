@@ -27,8 +27,7 @@ public:
     payload_shape weights;
     payload_shape activations;  ///< The largest of them; empty: none.
     transport::codec_ptr codec; ///< Compresses gradients; or null.
-    /// Sends gradients early; or null.
-    gradient_stream_ptr early_gradients;
+    gradient_way way;           ///< On which gradients leave.
   };
 
   explicit server_links(caf::actor_system& system) : system_(system) {
@@ -65,8 +64,9 @@ public:
   /// Makes one link for all; the error feedback is for those that compress.
   parameter_server_actor join(const std::shared_ptr<error_feedback>& feedback);
 
-  /// Sends gradients early to those that can take them; null: none can.
-  gradient_stream_ptr early_gradients() const;
+  /// On which gradients leave for all: early for those that can take them so,
+  /// from a GPU's memory if that suits all.
+  gradient_way way_of_gradients() const;
 
   /// "shm", or "shm+stream" where servers are reached by both.
   std::string paths() const;

@@ -114,7 +114,7 @@ struct remote_session_client_parts : lead_search {
   std::optional<worker_id> rank;  ///< The rank to ask for.
   std::string transport = "auto"; ///< The path for tensors.
   config::overlap_rule overlap = config::overlap_rule::off;
-  transport::nccl::library_ptr nccl{}; ///< For the path of that name; or null.
+  std::shared_ptr<transport::gpu_network> gpus{}; ///< For NCCL; or null.
   /// Memory of this process for tensors that others may read; null for none.
   std::shared_ptr<transport::shared_memory> memory;
   /// Measures what bfloat16 does to the speed of this worker, as in the hello.

@@ -54,16 +54,10 @@ config::metrics metrics_of(const models::gradient_result& found) {
 
 /// A GPU copies to pinned memory while it computes; what other processes see
 /// cannot be pinned.
-models::flat_pool pool_of_gradients(const models::compute_engine& engine,
-                                    const computing_parts& parts) {
-  auto count = engine.layout().count();
-  auto dtype = engine.layout().dtype();
+payload_memory_ptr memory_for(const models::compute_engine& engine,
+                              const payload_memory_ptr& memory) {
   auto on_gpu = !engine.device().is_cpu();
-  if (on_gpu && parts.gradients_stay)
-    return {count, dtype, engine.device()};
-  return {count, dtype,
-          on_gpu && parts.memory == heap_memory() ? models::pinned_memory()
-                                                  : parts.memory};
+  return on_gpu && memory == heap_memory() ? models::pinned_memory() : memory;
 }
 
 /// The weights where the engine reads them best: on its GPU if they lie there.
@@ -119,7 +113,11 @@ compute_state::compute_state(pointer self, const computing_parts& parts,
   : self_(self), threads_(parts.threads),
     rule_(parts.settings.training.buffers),
     engine_(make_engine(parts, parts.data.train->classes())),
-    gradients_(pool_of_gradients(engine_, parts)), others_(std::move(others)) {
+    gradients_(engine_.layout().count(), engine_.layout().dtype(),
+               memory_for(engine_, parts.memory)),
+    on_device_(engine_.layout().count(), engine_.layout().dtype(),
+               engine_.device()),
+    others_(std::move(others)) {
   models::require_gpu_for_fp16(parts.settings.training);
 }
 
@@ -146,9 +144,13 @@ compute_actor::behavior_type compute_state::make_behavior() {
   };
 }
 
-/// Pinned memory is asked of the device, which may have failed.
-caf::expected<at::Tensor> compute_state::take_gradient() try {
-  return gradients_.take_tensor();
+/// Replicas are added up in the host's memory. For pinned memory, too, the
+/// device is asked, which may have failed.
+caf::expected<at::Tensor>
+compute_state::take_gradient(const gradient_way& way) try {
+  auto stays =
+    way.from_device && !engine_.device().is_cpu() && others_.empty();
+  return (stays ? on_device_ : gradients_).take_tensor();
 } catch (const std::exception& err) {
   return failed(errc::failed, err);
 }
@@ -164,7 +166,7 @@ caf::result<gradient_report> compute_state::alone(compute_task task) {
 caf::expected<gradient_report>
 compute_state::compute_alone(const compute_task& task) {
   c10::OptionalStreamGuard guard{engine_.stream()};
-  auto gradient = take_gradient();
+  auto gradient = take_gradient(task.way);
   if (!gradient)
     return std::move(gradient.error());
   return compute(task, *gradient);
@@ -186,8 +188,8 @@ compute_state::compute(const compute_task& task,
       waited += wait.elapsed(self_);
       return there;
     };
-  if (task.early_gradients)
-    about.ready = early_send_by(*task.early_gradients, to_payload(gradient));
+  if (task.way.early)
+    about.ready = early_send_by(*task.way.early, to_payload(gradient));
   about.cancel = task.cancel.get();
   about.arrived = task.batch->arrived;
   auto found =
@@ -204,8 +206,8 @@ compute_state::compute(const compute_task& task,
   report.seconds = clock.elapsed(self_) - waited;
   report.waited = waited;
   report.metrics = metrics_of(found);
-  if (task.early_gradients && !report.cancelled)
-    task.early_gradients->computed(report.seconds);
+  if (task.way.early && !report.cancelled)
+    task.way.early->computed(report.seconds);
   return report;
 } catch (const std::exception& err) {
   return failed(errc::failed, err);
@@ -224,8 +226,8 @@ void add_metrics(config::metrics& sum, const config::metrics& next) {
       sum[i].value = std::min(sum[i].value, next[i].value);
 }
 
-/// The task of a replica: its part of the batch. Its gradient is not sent
-/// early, since it is only a part of the worker's.
+/// The task of a replica: its part of the batch. Its gradient, which is only a
+/// part of the worker's, does not leave.
 compute_task task_for(const compute_task& whole, const replica_part& part) {
   auto out = whole;
   auto cut = [&part](const at::Tensor& all) {
@@ -236,7 +238,7 @@ compute_task task_for(const compute_task& whole, const replica_part& part) {
     data::batch{cut(whole.batch->inputs), cut(whole.batch->targets), part.count,
                 whole.batch->arrived});
   out.part = part;
-  out.early_gradients = nullptr;
+  out.way = {};
   return out;
 }
 
@@ -245,7 +247,7 @@ compute_task task_for(const compute_task& whole, const replica_part& part) {
 caf::result<gradient_report> compute_state::share(compute_task task) {
   auto parts = models::cut_batch(task.batch->samples,
                                  static_cast<uint32_t>(others_.size() + 1));
-  auto gradient = take_gradient();
+  auto gradient = take_gradient(task.way);
   if (!gradient)
     return std::move(gradient.error());
   auto asks = self_->make_response_promise<gradient_report>();

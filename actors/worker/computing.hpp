@@ -33,9 +33,6 @@ struct computing_parts {
   payload frozen{}; ///< Weights that are not trained; empty if all are.
   /// How the network is cut; null: each worker has all of it in one piece.
   std::shared_ptr<const models::segment_plan> plan{};
-  /// Whether gradients stay on the GPU that computes them, for a server in this
-  /// process that has its weights there.
-  bool gradients_stay = false;
 };
 
 /// The engine for these parts. Throws as its constructor.
@@ -98,7 +95,7 @@ private:
   caf::expected<gradient_report> compute_alone(const compute_task& task);
   caf::expected<gradient_report> compute(const compute_task& task,
                                          const at::Tensor& gradient);
-  caf::expected<at::Tensor> take_gradient();
+  caf::expected<at::Tensor> take_gradient(const gradient_way& way);
   caf::result<gradient_report> alone(compute_task task);
   caf::result<gradient_report> share(compute_task task);
   void collect_part(size_t part, caf::expected<gradient_report> found);
@@ -109,6 +106,7 @@ private:
   config::buffers_rule rule_;
   models::compute_engine engine_;
   models::flat_pool gradients_;
+  models::flat_pool on_device_; ///< For gradients that leave from there.
   std::vector<compute_actor> others_;
   std::optional<shared_batch> shared_;
 };

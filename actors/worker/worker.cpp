@@ -18,8 +18,8 @@ worker_state::worker_state(pointer self, worker_parts parts)
 worker_actor::behavior_type worker_state::make_behavior() {
   return {
     [this](attach_atom, const parameter_server_actor& link,
-           const registration& as, const gradient_stream_ptr& early_gradients) {
-      attach({link, as, early_gradients});
+           const registration& as, const gradient_way& way) {
+      attach({link, as, way});
     },
     [this](detach_atom) { detach(); },
     [this](cancel_atom, version before) { cancel(before); },
@@ -176,7 +176,7 @@ void worker_state::compute(assignment work) {
     ->request(parts_.compute, caf::infinite, compute_atom_v,
               compute_task{work.what, std::move(work.batch),
                            std::exchange(weights_, payload{}), statistics_,
-                           running_->cancel, role_->early_gradients,
+                           running_->cancel, role_->way,
                            running_->weights,
                            caf::actor_cast<caf::strong_actor_ptr>(role_->link),
                            replica_part{}, std::exchange(dropped_, false)})

@@ -56,9 +56,9 @@ private:
   struct role {
     parameter_server_actor link;
     registration as;
-    gradient_stream_ptr early_gradients; ///< Sends gradients early; or null.
-    sequence last{0};                    ///< The last gradient.
-    sequence requests{0};                ///< So far.
+    gradient_way way;     ///< On which gradients leave.
+    sequence last{0};     ///< The last gradient.
+    sequence requests{0}; ///< So far.
   };
 
   void attach(role next);

@@ -2,8 +2,8 @@
 
 #include "apps/startup/cores.hpp"
 #include "config/commands/verb.hpp"
-#include "messages/transport/nccl/library/library.hpp"
 #include "models/device/accelerator.hpp"
+#include "models/device/nccl/library.hpp"
 
 #include <cstdio>
 
@@ -45,8 +45,8 @@ void print_gpus() {
   std::printf("CUDA: driver %s, runtime %s\n",
               models::text_of_cuda(versions.driver).c_str(),
               models::text_of_cuda(versions.runtime).c_str());
-  auto nccl = transport::nccl::library::load();
-  std::printf("%s\n", nccl.library ? ("NCCL: " + transport::nccl::version_text(
+  auto nccl = models::nccl::library::load();
+  std::printf("%s\n", nccl.library ? ("NCCL: " + models::nccl::version_text(
                                                    nccl.library->version()))
                                        .c_str()
                                    : nccl.why_not.c_str());

@@ -1,13 +1,12 @@
 #include "apps/startup/resources.hpp"
 
-#include "actors/session/path_choice.hpp"
 #include "apps/startup/cores.hpp"
 #include "config/patterns/placement.hpp"
 #include "config/schema/paths.hpp"
 #include "config/text/failure.hpp"
-#include "messages/transport/nccl/nccl_row.hpp"
 #include "models/device/accelerator.hpp"
 #include "models/device/gpu_choice.hpp"
+#include "models/device/nccl/network.hpp"
 #include "models/engine/tensor_memory.hpp"
 
 #include <netdb.h>
@@ -19,6 +18,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -170,43 +170,6 @@ shared_memory_for(const config::cluster_settings& cluster) {
 
 namespace {
 
-[[noreturn]] void no_nccl(const std::string& why) {
-  throw run_error("--transport nccl: " + why + "; or use --transport auto");
-}
-
-transport::nccl::library_ptr load_nccl() {
-  auto found = transport::nccl::library::load();
-  if (!found.library)
-    no_nccl(found.why_not);
-  return found.library;
-}
-
-} // namespace
-
-transport::nccl::library_ptr nccl_for(const config::settings& settings) {
-  using namespace transport::nccl;
-  const auto* wanted = config::find_path(settings.cluster.transport);
-  if (wanted == nullptr || !wanted->needs_gpu)
-    return nullptr;
-  auto found = load_nccl();
-  auto of_worker = settings.what == config::role::worker;
-  // Shards connect to workers, never to each other: they share the lead's GPU.
-  if (!of_worker && settings.cluster.rank.value_or(0) > 0)
-    return found;
-  if (auto computes_on = models::device_named(settings.training.device);
-      of_worker && computes_on.has_index())
-    return found->with_device(computes_on.index(), nullptr);
-  using enum models::gpu_owner;
-  auto device = models::take_gpu(models::wish_of_process(
-    found->devices(), of_worker ? worker_of_gpu_server : server));
-  if (auto* why = std::get_if<std::string>(&device))
-    no_nccl(*why);
-  auto& ours = std::get<models::gpu>(device);
-  return found->with_device(ours.device, std::move(ours.claim));
-}
-
-namespace {
-
 /// The GPU of this process, claimed until the process ends; `cpu` for `auto` if
 /// others have taken all.
 /// @param name As in the error, such as "--device cuda".
@@ -275,8 +238,10 @@ std::string choose_device(config::settings& settings) {
   if (device == "cpu")
     return {};
   auto serves = settings.what == config::role::ps && !config::is_peer(settings);
+  const auto* wanted = config::find_path(settings.cluster.transport);
+  auto server_has_one = wanted != nullptr && wanted->needs_gpu;
   // One file or command line serves all nodes, and workers need the GPUs more.
-  if (serves && !device.starts_with("cuda:") &&
+  if (serves && !device.starts_with("cuda:") && !server_has_one &&
       !config::may_have_modules(settings)) {
     device = "cpu";
     return "cpu: a parameter server computes there; --device cuda:N gives it a "
@@ -289,31 +254,50 @@ std::string choose_device(config::settings& settings) {
   if (device == "auto" && !models::has_cuda())
     return device = "cpu";
   auto devices = models::open_cuda();
-  const auto* wanted = config::find_path(settings.cluster.transport);
-  auto server_has_one = wanted != nullptr && wanted->needs_gpu;
   using enum models::gpu_owner;
+  auto leads = serves && settings.cluster.rank.value_or(0) == 0;
   if (device == "auto" || device == "cuda")
     device = gpu_of_process(device, "--device cuda", devices,
-                            server_has_one ? worker_of_gpu_server : worker);
+                            !server_has_one ? worker
+                            : leads         ? server
+                                            : worker_of_gpu_server);
   if (device == "cpu")
     return device;
   require_gpu(device, "--device " + device, devices);
+  // Without trust in the network nothing leaves this host: the ranks of NCCL,
+  // which reads this when it is first called, meet over loopback.
+  if (!settings.cluster.insecure_network)
+    setenv("NCCL_SOCKET_IFNAME", "lo", /*overwrite=*/0);
   auto name = models::name_of_gpu(models::device_named(device).index());
   return name.empty() ? device : device + " (" + name + ")";
 }
 
-transport::collective_coordinator_ptr
-collective_for(transport::nccl::library_ptr library,
-               const payload_shape& weights,
-               const std::function<void(const std::string&)>& say) {
-  if (!library)
+transport::gpu_network_ptr
+gpu_network_for(const config::settings& settings,
+                const std::function<void(const std::string&)>& say) {
+  const auto& cluster = settings.cluster;
+  const auto* wanted = config::find_path(cluster.transport);
+  auto must = wanted != nullptr && wanted->needs_gpu;
+  if (!must && cluster.transport != "auto")
     return nullptr;
-  transport::collective_terms terms;
-  terms.device = transport::nccl_device(*library, false);
-  terms.library = std::move(library);
-  terms.weights = weights;
-  terms.say = say;
-  return std::make_shared<transport::collective_coordinator>(std::move(terms));
+  auto device = models::device_named(settings.training.device);
+  if (device.is_cpu() && must)
+    throw run_error("--transport nccl: sends from GPU to GPU, and this node has "
+                    "its tensors in the host's memory; add --device cuda, or "
+                    "use --transport auto");
+  if (device.is_cpu() ||
+      settings.parallel.mode != config::parallel_mode::data_parallel)
+    return nullptr;
+  auto found = models::nccl::library::load();
+  if (!found.library && must)
+    throw run_error("--transport nccl: " + found.why_not +
+                    "; or use --transport auto");
+  if (!found.library) {
+    say("path         nccl is not used: " + found.why_not);
+    return nullptr;
+  }
+  return models::nccl::make_network(found.library, device.index(),
+                                    models::gpu_of_all(device.index()));
 }
 
 size_t terminal_width() {

@@ -4,8 +4,7 @@
 
 #include "config/text/settings.hpp"
 #include "messages/payload.hpp"
-#include "messages/transport/nccl/collective_coordinator.hpp"
-#include "messages/transport/nccl/library/library.hpp"
+#include "messages/transport/nccl/gpu_network.hpp"
 #include "messages/transport/shm/shared_memory.hpp"
 #include "models/optim/lanes.hpp"
 
@@ -46,11 +45,6 @@ std::string address_towards(const std::string& host);
 std::shared_ptr<transport::shared_memory>
 shared_memory_for(const config::cluster_settings& cluster);
 
-/// NCCL and the CUDA runtime, if the settings ask for that path; else null.
-/// Throws `run_error` with the reason when they cannot be used, or when others
-/// use the GPUs of this host.
-transport::nccl::library_ptr nccl_for(const config::settings& settings);
-
 /// Exchanges `cuda` and `auto` for the device that this process computes on,
 /// and opens LibTorch's CUDA part if that is a GPU. To be called once, before
 /// the first backward pass. Returns the device for people; empty if none was
@@ -74,12 +68,14 @@ std::string device_of_part(const std::string& named,
 bool computes_parts_of(const std::optional<uint32_t>& server,
                        const config::settings& settings);
 
-/// With NCCL: the group in which the workers of this server add up their
-/// gradients. Null without.
-transport::collective_coordinator_ptr
-collective_for(transport::nccl::library_ptr library,
-               const payload_shape& weights,
-               const std::function<void(const std::string&)>& say);
+/// Sends tensors from this process's GPU to others'; null where the settings
+/// want no such path or the process computes on the CPU. To be called after
+/// choose_device. Throws `run_error`, with the reason, where `--transport nccl`
+/// cannot be had.
+/// @param say Told why `--transport auto` has to do without.
+transport::gpu_network_ptr
+gpu_network_for(const config::settings& settings,
+                const std::function<void(const std::string&)>& say);
 
 /// Columns of the terminal on stdout; 0 when stdout is not a terminal.
 size_t terminal_width();

@@ -1,6 +1,7 @@
 // The process of a worker or an evaluator.
 
 #include "actors/evaluator/follower.hpp"
+#include "actors/recording/console.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/runtime/supervisor.hpp"
 #include "actors/session/session_client.hpp"
@@ -154,8 +155,7 @@ remote_session_client_parts session_parts_of(const participant_plan& plan) {
   out.transport = cluster.transport;
   out.overlap = plan.overlap;
   out.memory = shared_memory_for(cluster);
-  if (plan.settings.what == config::role::worker)
-    out.nccl = nccl_for(plan.settings);
+  out.gpus = gpu_network_for(plan.settings, recording::say);
   out.leases = plan.leases.value_or(out.leases);
   out.takes_last = plan.takes_last;
   out.awaits_score = plan.awaits_score;

@@ -28,13 +28,13 @@ using recording::say;
 /// How the tensors of this process travel.
 struct ways {
   std::shared_ptr<transport::shared_memory> memory; ///< Or null.
-  gpu_paths gpus;
+  transport::gpu_network_ptr gpus;                 ///< Or null.
 };
 
 ways find_ways(const server_plan& plan) {
   const auto& settings = plan.config.values;
   return {find_shared_memory(settings.cluster, plan.weights(), say),
-          find_gpus(settings, plan.layout, say)};
+          gpu_network_for(settings, say)};
 }
 
 /// Where shards in processes of their own register.
@@ -69,8 +69,7 @@ admission_parts make_admission_parts(caf::actor_system& system,
   out.names = life.peers;
   out.memory = with.memory;
   out.frozen = plan.parts.from.frozen;
-  out.nccl = with.gpus.nccl;
-  out.collective = with.gpus.collective;
+  out.gpus = with.gpus;
   module_owner owner{parameter_server_actor{life.with.lead},
                      {},
                      {0, layout.count()},
@@ -155,7 +154,6 @@ node start_server(caf::actor_system& system, const config::resolved& given,
   auto parts = plan.parts;
   if (with.memory)
     parts.memory = transport::shared_or_heap(with.memory);
-  parts.sums = with.gpus.collective;
   auto life =
     open_server(system, {options.on_end}, std::move(parts), plan.from);
   if (alone)

@@ -38,9 +38,6 @@ server_plan plan_server(const config::resolved& config, const run_data& data,
     require_same_run(out.parts);
   load_first_weights(out.parts, config, from, say);
   out.computing = make_computing_parts(settings, data, out.parts.from.frozen);
-  // Replicas are added up in the host's memory.
-  out.computing.gradients_stay =
-    settings.what == config::role::simulate && settings.parallel.replicas == 1;
   if (has_remote_modules(out.computing))
     out.parts.modules = std::make_shared<module_roster>();
   out.complete = complete_already(out.parts, from);

@@ -51,7 +51,7 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
   admission.weights = {type, welcome.parameters()};
   admission.whole = {type, welcome.region()};
   admission.parameters = admission.weights.count;
-  admission.nccl = nccl_for(settings);
+  admission.gpus = gpu_network_for(settings, say);
   admission.codec = transport::make_codec(
     config::parse_compression(cluster.compression), admission.weights.count, 0);
   admission.memory = find_shared_memory(cluster, admission.weights, say);

@@ -219,7 +219,7 @@ private:
     offer.set_shm_name(reception_->name());
     offer.set_token(transport::random_token());
     caf::anon_send(listener_, enlist_atom_v, offer.token(), gateway);
-    auto way = path_choice{path_, workers_memory_, {}}.connect(
+    auto way = path_choice{path_, {workers_memory_}, {}}.connect(
       offer, "127.0.0.1", {shape_});
     auto link = keep(spawn<framed_link_actor, framed_link_state>(
       system_, placement::scheduled, gateway, make_path_channel(way), shape_));

@@ -123,10 +123,11 @@ void check_segments(const resolved& all) {
            "computes no network that could be cut: leave --mode " + mode +
              " out");
   const auto* wanted = find_path(values.cluster.transport);
-  if (wanted != nullptr && wanted->any_network)
+  if (wanted != nullptr && wanted->needs_gpu)
     refuse(all, "cluster.transport",
-           "adds up the gradients of whole networks; with --mode " + mode +
-             " use auto");
+           "sends from GPU to GPU, and parts of a network have their gradients "
+           "in the host's memory; with --mode " +
+             mode + " use auto");
 }
 
 void check_pipeline(const resolved& all) {
@@ -337,12 +338,6 @@ void check_network(const resolved& all) {
            "only the parameter server can take any free port");
   if (cluster.insecure_network)
     return;
-  const auto* wanted = find_path(cluster.transport);
-  if (wanted != nullptr && wanted->any_network)
-    refuse(all, "cluster.transport",
-           "NCCL connects over any network of its hosts, whatever --host says, "
-           "and neither encrypts nor authenticates: give --insecure-network if "
-           "everybody on those may be trusted, or use auto");
   if (!is_loopback(cluster.host))
     refuse(all, "cluster.host", open_to_all);
   auto listens = is_remote_shard(all.values) || cluster.join;

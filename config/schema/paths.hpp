@@ -20,11 +20,8 @@ struct path_facts {
   reach across = reach::network;
   /// `--transport auto` may choose it; else it has to be asked for.
   bool automatic = true;
-  bool needs_gpu = false;
-  bool sums = false;     ///< Can add up the gradients of a step on their way.
+  bool needs_gpu = false; ///< Tensors are in the memory of two GPUs.
   bool overlaps = false; ///< Gradients can leave while backward makes them.
-  /// Connects over any network of its hosts, whatever `--host` says.
-  bool any_network = false;
   /// The path that is taken where this one fails; empty: none.
   std::string instead{};
 };

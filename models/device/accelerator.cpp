@@ -32,6 +32,15 @@ F* cuda_function(const char* name) {
   return reinterpret_cast<F*>(dlsym(opened, name));
 }
 
+/// A function of the driver; null if it has none such. CUDA's runtime opens the
+/// driver for itself alone.
+template <class F>
+F* driver_function(const char* name) {
+  auto* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  return driver == nullptr ? nullptr
+                           : reinterpret_cast<F*>(dlsym(driver, name));
+}
+
 /// The library beside the one that has this function of LibTorch's.
 std::string library_beside_torch() {
   Dl_info found{};
@@ -189,14 +198,22 @@ payload_memory_ptr pinned_memory() {
 }
 
 std::string name_of_gpu(int index) {
-  // CUDA's runtime opens the driver for itself alone.
-  auto* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-  if (driver == nullptr)
-    return {};
-  auto* ask = reinterpret_cast<int (*)(char*, int, int)>(
-    dlsym(driver, "cuDeviceGetName"));
+  auto* ask = driver_function<int(char*, int, int)>("cuDeviceGetName");
   char text[256] = "";
   return ask != nullptr && ask(text, sizeof text, index) == 0 ? text : "";
+}
+
+std::string id_of_gpu(int index) {
+  // The later of the two tells apart the parts of a GPU that is divided.
+  auto* ask = driver_function<int(unsigned char*, int)>("cuDeviceGetUuid_v2");
+  unsigned char id[16] = {};
+  if (ask == nullptr || ask(id, index) != 0)
+    return {};
+  std::string out;
+  constexpr const char* digits = "0123456789abcdef";
+  for (auto byte : id)
+    (out += digits[byte >> 4]) += digits[byte & 15];
+  return out;
 }
 
 std::vector<accelerator> accelerators() {

@@ -39,6 +39,10 @@ payload_memory_ptr pinned_memory();
 /// empty if the driver does not tell. @pre open_cuda()
 std::string name_of_gpu(int index);
 
+/// What tells this GPU from all others, as text; empty if the driver does not
+/// tell. @pre open_cuda()
+std::string id_of_gpu(int index);
+
 /// What is known of a GPU.
 struct accelerator {
   std::string name;           ///< Empty if the driver does not tell.

@@ -1,5 +1,7 @@
 #include "models/device/gpu_choice.hpp"
 
+#include "models/device/accelerator.hpp"
+
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -9,6 +11,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -107,6 +110,14 @@ std::variant<gpu, std::string> take_gpu(const gpu_wish& wish) {
          (all.size() == 1 ? "GPU " + name_of(all.front(), wish.visible)
                           : "all " + std::to_string(all.size()) + " GPUs") +
          "; " + advice;
+}
+
+std::string gpu_of_all(int device) {
+  std::string host;
+  std::ifstream{"/proc/sys/kernel/random/boot_id"} >> host;
+  auto id = id_of_gpu(device);
+  return host + "/" +
+         (id.empty() ? name_of(device, variable("CUDA_VISIBLE_DEVICES")) : id);
 }
 
 } // namespace troupe::models

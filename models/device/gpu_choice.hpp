@@ -44,4 +44,8 @@ struct gpu {
 /// to do.
 std::variant<gpu, std::string> take_gpu(const gpu_wish& wish);
 
+/// The name of a visible device among those of all hosts. The same GPU has the
+/// same name in all processes.
+std::string gpu_of_all(int device);
+
 } // namespace troupe::models

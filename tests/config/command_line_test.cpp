@@ -195,12 +195,11 @@ TEST_CASE("an IPv6 host may have brackets, and is shown with them", "[trust]") {
                   ": must be a host name or an address");
 }
 
-TEST_CASE("NCCL needs consent wherever the nodes are", "[trust]") {
-  auto line = complaint([&] { parse(split("--role ps --transport nccl")); });
-  CHECK(line.starts_with("--transport nccl: NCCL connects over any network"));
-  CHECK(line.find("--insecure-network") != std::string::npos);
-  CHECK_NOTHROW(
-    parse(split("--role worker --transport nccl --insecure-network")));
+TEST_CASE("NCCL needs consent where any other path does", "[trust]") {
+  CHECK_NOTHROW(parse(split("--role worker --transport nccl")));
+  auto line = complaint(
+    [] { parse(split("--role ps --transport nccl --host 0.0.0.0")); });
+  CHECK(line.starts_with("--host 0.0.0.0: "));
 }
 
 TEST_CASE("every role accepts every flag", "[flags]") {

@@ -60,7 +60,7 @@ TEST_CASE("types have these ids") {
   CHECK(id_of<std::vector<push_id>> == 234);
   CHECK(id_of<shard_fetch_ptr> == 235);
   CHECK(id_of<owned_data> == 236);
-  CHECK(id_of<gradient_stream_ptr> == 237);
+  CHECK(id_of<gradient_way> == 237);
   CHECK(id_of<module_call> == 238);
   CHECK(id_of<module_answer> == 239);
   CHECK(id_of<stage_context_ptr> == 240);

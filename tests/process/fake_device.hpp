@@ -9,13 +9,17 @@
 
 namespace troupe::testing {
 
-/// Children of this process find the fake device, and no other test takes
+/// Children of this process find so many fake devices, and no other test takes
 /// theirs.
 struct fake_device {
-  fake_device() {
-    auto own = std::to_string(getpid());
+  explicit fake_device(int devices = 2) {
+    std::string all;
+    for (int i = 0; i < devices; ++i)
+      all += (i > 0 ? "," : "") + std::to_string(getpid()) + "-" +
+             std::to_string(i);
     setenv("TROUPE_CUDA_LIBRARY", FAKE_CUDA, 1);
-    setenv("CUDA_VISIBLE_DEVICES", (own + "-0," + own + "-1").c_str(), 1);
+    setenv("CUDA_VISIBLE_DEVICES", all.c_str(), 1);
+    setenv("FAKE_CUDA_DEVICES", std::to_string(devices).c_str(), 1);
   }
 
   ~fake_device() {

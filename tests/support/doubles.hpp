@@ -53,7 +53,7 @@ inline worker_stand_in make_worker_stand_in(actor_fixture& actors) {
   out.handle = actors.stand_in<worker_actor>([seen](auto* self) {
     return worker_actor::behavior_type{
       [seen](attach_atom, const parameter_server_actor&, const registration& as,
-             const gradient_stream_ptr&) { seen->attached.push_back(as); },
+             const gradient_way&) { seen->attached.push_back(as); },
       [seen](detach_atom) { ++seen->detached; },
       [seen](cancel_atom, version before) {
         seen->cancelled.push_back(before);

@@ -26,7 +26,7 @@ constexpr payload_shape tensor_shape{element_type::float32, 3000};
 
 class noting_line final : public frame_line {
 public:
-  void send_now(const frame& message, carriage) override {
+  void send_now(const frame& message) override {
     sent.push_back(message);
   }
 
@@ -40,10 +40,7 @@ public:
     pieces.emplace_back(head, std::move(piece));
   }
 
-  void hand_in(frame) override {}
-  void wake() const override {}
   void close(const std::string&) override {}
-  bool is_closed() const override { return false; }
   bool is_cut() const override { return false; }
   double seconds_on_the_way() const override { return 0; }
   const let_go_ledger_ptr& ledger() const override { return let_gos; }

@@ -1,7 +1,6 @@
 // What every path must do, whatever lies between the two ends of a link.
 
 #include "messages/protocol.hpp"
-#include "tests/nccl/fake_nccl.hpp"
 #include "tests/support/scores.hpp"
 #include "tests/support/sockets.hpp"
 #include "tests/transport/rig.hpp"
@@ -20,24 +19,14 @@ namespace {
 constexpr auto f32 = element_type::float32;
 constexpr auto f64 = element_type::float64;
 
-/// Over a double of NCCL, in this process.
-const bool has_nccl = [] {
-  nccl_of_rigs = [] {
-    return fake::library();
-  };
-  return true;
-}();
-
 /// All paths that there are.
 std::string any_path() {
-  return GENERATE(as<std::string>{}, "inproc", "chunked", "stream", "shm",
-                  "nccl", "collective");
+  return GENERATE(as<std::string>{}, "inproc", "chunked", "stream", "shm");
 }
 
 /// Those between processes.
 std::string any_far_path() {
-  return GENERATE(as<std::string>{}, "chunked", "stream", "shm", "nccl",
-                  "collective");
+  return GENERATE(as<std::string>{}, "chunked", "stream", "shm");
 }
 
 outcome push(caf::scoped_actor& self, const parameter_server_actor& link,
@@ -271,7 +260,7 @@ TEST_CASE("a token is good once, and for a peer that is there") {
   auto kind = GENERATE(as<std::string>{}, "stream", "shm");
   rig it{kind, {f32, 1000}};
   auto connect = [&](const proto::PathOffer& offer) {
-    return path_choice{kind, it.memory, {}}.connect(offer, "127.0.0.1",
+    return path_choice{kind, {it.memory}, {}}.connect(offer, "127.0.0.1",
                                                     {it.shape()});
   };
   auto offer = it.invite(it.make_gateway());
@@ -280,108 +269,6 @@ TEST_CASE("a token is good once, and for a peer that is there") {
   offer.set_token(transport::random_token());
   CHECK_THROWS_AS(connect(offer), transport::path_error);
   CHECK(is_seeded(push(it, link, 1).weights, 1));
-}
-
-TEST_CASE("NCCL that broke gives way to the stream, and to nothing else") {
-  rig it{"nccl", {f32, 1000}};
-  path_choice choice{"nccl", it.memory, {}, nccl_of_rigs()};
-  auto next = [&] {
-    auto gateway = it.make_gateway();
-    auto way = choice.connect(it.invite(gateway), "127.0.0.1", {it.shape()});
-    auto name = std::string{way->name()};
-    CHECK(is_seeded(push(it, it.tie(way, gateway), 1).weights, 1));
-    return name;
-  };
-  CHECK(next() == "nccl");
-  CHECK(choice.skip("nccl"));
-  CHECK(next() == "stream");
-  CHECK_FALSE(choice.skip("stream"));
-  CHECK(next() == "stream");
-}
-
-TEST_CASE("a cluster of one worker takes NCCL, once both ends have met") {
-  rig it{"collective", {f32, 1000}};
-  auto link = it.connect();
-  CHECK(push(it, link, 1).header);
-  REQUIRE(eventually([&] { return it.collective->is_open(); }));
-  auto before = fake::transfers() + fake::broadcasts();
-  for (uint64_t i = 2; i <= 20; ++i) {
-    auto found = push(it, link, i);
-    CHECK(found.header);
-    CHECK(is_seeded(found.weights, i));
-  }
-  CHECK(it.log->damaged == 0);
-  CHECK(fake::transfers() + fake::broadcasts() - before >= 2 * 18);
-}
-
-TEST_CASE("NCCL adds up where that is what the run does anyway") {
-  config::settings run;
-  run.policy.name = "sync";
-  CHECK(adds_up(run, false));
-  CHECK(adds_up(run, true));
-  run.training.buffers = config::buffers_rule::first;
-  CHECK(adds_up(run, false));
-  CHECK_FALSE(adds_up(run, true));
-  for (auto other : {"backup", "ssp", "async"}) {
-    run.policy.name = other;
-    CHECK_FALSE(adds_up(run, false));
-  }
-}
-
-TEST_CASE("a poller that waits for long is there when it is called") {
-  // Says when it is next to be polled: late, and soon once it was called.
-  struct sleeper final : transport::tensor_carrier {
-    explicit sleeper(transport::frame_line& line) : line_(line) {
-      // nop
-    }
-
-    std::string_view name() const override { return "sleeper"; }
-    bool needs_polling() const override { return true; }
-
-    std::optional<double> poll(double) override {
-      ++polled;
-      if (line_.is_closed())
-        return std::nullopt;
-      return called ? 1e-3 : 1e6;
-    }
-
-    void call() {
-      called = true;
-      line_.wake();
-    }
-
-    transport::outgoing_tensor place(transport::frame_head&,
-                                     const payload&) override {
-      return {};
-    }
-
-    transport::incoming_tensor
-    expect(const transport::frame_head&,
-           std::vector<transport::descriptor>&) override {
-      return {};
-    }
-
-    transport::frame_line& line_;
-    std::atomic<bool> called = false;
-    std::atomic<int> polled = 0;
-  };
-  rig it{"inproc", {f32, 1}};
-  auto [left, right] = socket_pair();
-  sleeper* carrier = nullptr;
-  auto way = std::make_shared<transport::path>(
-    std::move(left), transport::path_terms{{f32, 1}},
-    [&](transport::frame_line& line) {
-      auto out = std::make_unique<sleeper>(line);
-      carrier = out.get();
-      return out;
-    });
-  auto channel = make_path_channel(way);
-  caf::scoped_actor owner{it.system()};
-  channel->open(it.system(), caf::actor_cast<path_end_actor>(owner.ptr()));
-  REQUIRE(eventually([&] { return carrier->polled >= 1; }));
-  carrier->call();
-  CHECK(eventually([&] { return carrier->polled >= 20; }));
-  channel->close("over");
 }
 
 TEST_CASE("when the server dies all open requests are told") {

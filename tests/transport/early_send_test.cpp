@@ -368,7 +368,7 @@ TEST_CASE("kinds of path say of themselves whether gradients can go early") {
     auto [line, other] = socket_pair();
     path_terms terms{gradient_shape};
     terms.overlap = overlap_rule::on;
-    auto way = row.near_end(std::move(line), terms, means, {});
+    auto way = row.near_end(std::move(line), terms, means);
     CHECK(row.facts.overlaps == (way->early_gradients() != nullptr));
     CHECK(way->name() == row.facts.name);
     way->close("over");

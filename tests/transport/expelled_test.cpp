@@ -5,7 +5,6 @@
 #include "actors/admission/coordinator.hpp"
 #include "actors/runtime/supervisor.hpp"
 #include "actors/server/parameter_server.hpp"
-#include "tests/nccl/fake_nccl.hpp"
 #include "tests/support/payloads.hpp"
 #include "tests/support/tiny_net.hpp"
 #include "tests/transport/rig.hpp"
@@ -75,8 +74,7 @@ struct actors {
     std::make_shared<std::optional<recording::summary>>();
 };
 
-parameter_server_actor open_server(caf::actor_system& system, actors& all,
-                                   const gradient_sums_ptr& sums) {
+parameter_server_actor open_server(caf::actor_system& system, actors& all) {
   auto recorder = system.spawn(
     [summary = all.summary](
       recorder_actor::pointer self) -> recorder_actor::behavior_type {
@@ -104,7 +102,6 @@ parameter_server_actor open_server(caf::actor_system& system, actors& all,
   parts.recorder = recorder;
   parts.writer = writer;
   parts.observer = all.book;
-  parts.sums = sums;
   auto lead = spawn<lead_actor, parameter_server_state>(
     system, placement::scheduled, std::move(parts));
   auto supervisor = spawn<supervisor_actor, supervisor_state>(
@@ -130,7 +127,7 @@ worker_actor make_handle(caf::actor_system& system,
     [stopped](worker_actor::pointer self) -> worker_actor::behavior_type {
       return {
         [](attach_atom, const parameter_server_actor&, const registration&,
-           const gradient_stream_ptr&) {},
+           const gradient_way&) {},
         [](detach_atom) {},
         [](cancel_atom, version) {},
         [](write_atom, version, sequence) {},
@@ -227,20 +224,16 @@ private:
 };
 
 void check_expulsion(const std::string& kind) {
-  fake::reset(3);
-  nccl_of_rigs = fake::library;
   actors all;
   auto ended = all.ended.get_future();
   rig at{kind,
          {element_type::float32, tiny_size},
-         [&](caf::actor_system& system, const gradient_sums_ptr& sums) {
-           return open_server(system, all, sums);
-         }};
-  std::vector<std::unique_ptr<player>> collective;
+         [&](caf::actor_system& system) { return open_server(system, all); }};
+  std::vector<std::unique_ptr<player>> players;
   for (uint32_t i = 0; i < members; ++i)
-    collective.push_back(std::make_unique<player>(at, all, worker_id{i}));
+    players.push_back(std::make_unique<player>(at, all, worker_id{i}));
   std::vector<std::future<errc>> runs;
-  for (auto& one : collective)
+  for (auto& one : players)
     runs.push_back(
       std::async(std::launch::async, [&one] { return one->train(); }));
   REQUIRE(ended.wait_for(long_enough) == std::future_status::ready);
@@ -261,7 +254,7 @@ void check_expulsion(const std::string& kind) {
   }
   REQUIRE(all.summary->has_value());
   CHECK((*all.summary)->samples_applied == applied);
-  collective.clear();
+  players.clear();
   for (const auto& one : all.others)
     caf::anon_send_exit(one, caf::exit_reason::kill);
 }
@@ -269,8 +262,7 @@ void check_expulsion(const std::string& kind) {
 } // namespace
 
 TEST_CASE("twenty refusals expel the one who caused them, over every path") {
-  for (const char* kind :
-       {"inproc", "chunked", "stream", "shm", "nccl", "collective"}) {
+  for (const char* kind : {"inproc", "chunked", "stream", "shm"}) {
     INFO(kind);
     check_expulsion(kind);
   }

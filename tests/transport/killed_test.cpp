@@ -101,7 +101,7 @@ void push_for_ever(const std::string& kind, payload_shape shape,
   rig here{"inproc", shape};
   auto gateway = here.make_gateway();
   auto link = here.tie(
-    path_choice{kind, here.memory, {}}.connect(offer, "127.0.0.1", {shape}),
+    path_choice{kind, {here.memory}, {}}.connect(offer, "127.0.0.1", {shape}),
     gateway);
   payload_pool gradients{shape.bytes(), kind == "shm"
                                           ? payload_memory_ptr{here.memory}
@@ -176,7 +176,7 @@ TEST_CASE("a server that is killed at any point leaves whole weights") {
     auto before = it.actors();
     auto gateway = it.make_gateway();
     auto link = it.tie(
-      path_choice{kind, it.memory, {}}.connect(offer, "127.0.0.1", {shape}),
+      path_choice{kind, {it.memory}, {}}.connect(offer, "127.0.0.1", {shape}),
       gateway);
     std::thread killer{[&, after = random() % 60'000] {
       std::this_thread::sleep_for(std::chrono::microseconds(20'000 + after));

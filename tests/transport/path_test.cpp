@@ -163,7 +163,7 @@ TEST_CASE("a tensor of the right size that brings no bytes ends the path") {
     CHECK(frames == 2);
   }
   size_t frames = 0;
-  CHECK(ends(frame_kind::offer, path_shape, frames) == "closed");
+  CHECK(ends(frame_kind::call, path_shape, frames) == "closed");
   CHECK(frames == 1);
 }
 

@@ -116,21 +116,15 @@ struct server_log {
   }
 };
 
-/// `sums`: where gradients of but one worker are added up, or null.
 inline parameter_server_actor make_server(caf::actor_system& system,
-                                          std::shared_ptr<server_log> log,
-                                          gradient_sums_ptr sums = nullptr) {
-  return system.spawn([log, sums](parameter_server_actor::pointer self)
+                                          std::shared_ptr<server_log> log) {
+  return system.spawn([log](parameter_server_actor::pointer self)
                         -> parameter_server_actor::behavior_type {
     using weights = caf::result<release_header, payload>;
     return {
-      [log, sums, self](push_atom, const push_header& header,
-                        const payload& gradient) -> weights {
+      [log, self](push_atom, const push_header& header,
+                  const payload& gradient) -> weights {
         std::lock_guard guard{log->mutex};
-        auto of = sums ? sums->find(header.id, gradient)
-                       : std::optional<gradient_sum>{};
-        if (of && !of->over)
-          sums->note_accepted(of->number);
         ++log->arrived;
         if (!is_seeded(gradient, header.samples))
           ++log->damaged;
@@ -167,22 +161,15 @@ inline parameter_server_actor make_server(caf::actor_system& system,
   });
 }
 
-/// The NCCL library for a rig of this kind.
-inline std::function<transport::nccl::library_ptr()> nccl_of_rigs;
-
-/// Makes the server of a rig; `sums`: where gradients are added up, or null.
-using server_maker = std::function<parameter_server_actor(
-  caf::actor_system&, const gradient_sums_ptr& sums)>;
+/// Makes the server of a rig.
+using server_maker = std::function<parameter_server_actor(caf::actor_system&)>;
 
 class rig {
 public:
   explicit rig(std::string kind, payload_shape shape,
                const server_maker& make = {})
     : kind_(std::move(kind)), shape_(shape), system_(config_) {
-    if (kind_ == "collective")
-      make_cluster();
-    server_ =
-      make ? make(system_, collective) : make_server(system_, log, collective);
+    server_ = make ? make(system_) : make_server(system_, log);
     coordinator_ = system_.spawn(
       [](coordinator_actor::pointer) -> coordinator_actor::behavior_type {
         return {
@@ -226,7 +213,7 @@ public:
       return keep(spawn_local_link(system_, server_));
     make_gateway();
     if (framed())
-      return tie(path_choice{name(), memory, {}, nccl()}.connect(
+      return tie(path_choice{kind_, {memory}, {}}.connect(
                    invite(gateway), "127.0.0.1", {shape_}),
                  gateway);
     return tie(make_chunk_channel(shape_, gateway), gateway);
@@ -244,8 +231,6 @@ public:
     proto::PathOffer out;
     out.set_stream_port(reception_->port());
     out.set_shm_name(reception_->name());
-    out.set_nccl(name() == "nccl");
-    out.set_collective(collective != nullptr);
     out.set_token(transport::random_token());
     caf::anon_send(listener_, enlist_atom_v, out.token(), peer);
     return out;
@@ -283,29 +268,11 @@ public:
   std::shared_ptr<transport::shared_memory> servers_memory =
     std::make_shared<transport::shared_memory>();
   gateway_actor gateway; ///< Of the newest link.
-  transport::collective_coordinator_ptr
-    collective; ///< For that kind: coordinates the sums.
 
 private:
   struct config : caf::actor_system_config {
     config() { allow_inline_execution(*this, 2); }
   };
-
-  /// The transport, as in `--transport`.
-  std::string name() const { return kind_ == "collective" ? "nccl" : kind_; }
-
-  transport::nccl::library_ptr nccl() const {
-    return name() == "nccl" ? nccl_of_rigs() : nullptr;
-  }
-
-  void make_cluster() {
-    transport::collective_terms where;
-    where.library = nccl();
-    where.weights = shape_;
-    where.settling = 0;
-    collective =
-      std::make_shared<transport::collective_coordinator>(std::move(where));
-  }
 
   void listen() {
     transport::reception_terms terms;
@@ -314,15 +281,7 @@ private:
     reception_ = std::make_shared<transport::reception>(terms);
     listener_ = keep(spawn<path_listener_actor, path_listener_state>(
       system_, placement::detached,
-      path_listener_parts{reception_,
-                          server_,
-                          shape_,
-                          servers_memory,
-                          {},
-                          {},
-                          0,
-                          nccl(),
-                          collective}));
+      path_listener_parts{reception_, server_, shape_, servers_memory}));
   }
 
   void attach(const parameter_server_actor& link) {

@@ -52,7 +52,7 @@ replay_driver_actor::behavior_type replay_driver_state::make_behavior() {
     [this](tick_atom) { prompt(); },
     // Messages to a worker.
     [](attach_atom, const parameter_server_actor&, const registration&,
-       const gradient_stream_ptr&) {},
+       const gradient_way&) {},
     [](detach_atom) {},
     [](cancel_atom, version) {
       // The event log says what it did then.

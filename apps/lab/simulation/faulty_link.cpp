@@ -108,7 +108,7 @@ public:
       },
       // From the server, and for modules from the worker.
       [](attach_atom, const parameter_server_actor&, const registration&,
-         const gradient_stream_ptr&) {},
+         const gradient_way&) {},
       [](detach_atom) {},
       [this](cancel_atom, version before) {
         go_down(0, [this, before] {

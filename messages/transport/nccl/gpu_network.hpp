@@ -83,6 +83,9 @@ public:
   /// N of `cuda:N`.
   virtual int device() const = 0;
 
+  /// Which GPU that is, among those of all hosts.
+  virtual const std::string& gpu() const = 0;
+
   /// The id of a new group. @throws run_error if there is none to be had.
   virtual group_id make_id() = 0;
 

@@ -1,9 +1,8 @@
 #include "messages/transport/nccl/pair_carrier.hpp"
 
-#include "messages/arrival.hpp"
-
 #include <algorithm>
-#include <limits>
+#include <chrono>
+#include <future>
 #include <utility>
 
 namespace troupe::transport {
@@ -11,153 +10,142 @@ namespace troupe::transport {
 namespace {
 
 /// Ranks of the two.
-constexpr int sender = 0;
-constexpr int receiver = 1;
+constexpr int sending_rank = 0;
+constexpr int receiving_rank = 1;
 
-payload_shape largest_of(const path_terms& terms) {
-  return std::max({terms.expected, terms.sent, terms.whole},
-                  [](const payload_shape& x, const payload_shape& y) {
-                    return x.bytes() < y.bytes();
-                  });
-}
+/// How long the reader waits for numbers before it looks whether the other end
+/// is still there.
+constexpr auto look_pace = std::chrono::milliseconds{20};
 
 } // namespace
 
 pair_carrier::pair_carrier(frame_line& line, const path_terms& terms,
-                           nccl_terms with)
-  : line_(line), stream_(line, terms), asks_(with.asks),
-    transfers_(std::move(with), largest_of(terms)) {
-  if (asks_)
+                                   pair_terms with)
+  : line_(line), stream_(line, terms), with_(std::move(with)) {
+  if (with_.asks)
     line_.send_now({frame_kind::meet, {}, {}, {}});
+}
+
+// Nobody is told of the groups any more when they are dropped.
+pair_carrier::~pair_carrier() {
+  groups over;
+  std::lock_guard guard{mutex_};
+  std::swap(over, groups_);
+}
+
+std::string_view pair_carrier::name() const {
+  return with_.asks || current().leaving ? "nccl" : "stream";
 }
 
 // -- meeting ------------------------------------------------------------------
 
 bool pair_carrier::intercept(frame& received) {
-  if (received.kind == frame_kind::meet && !asks_) {
+  if (received.kind == frame_kind::meet && !with_.asks) {
     answer_call();
     return true;
   }
-  if (received.kind != frame_kind::call || !asks_)
+  if (received.kind != frame_kind::call || !with_.asks)
     return stream_.intercept(received);
-  ids met;
-  if (received.header.size() != sizeof met.gradients + sizeof met.weights)
+  group_id gradients, weights;
+  if (received.header.size() != sizeof gradients + sizeof weights)
     throw path_error{"a call to NCCL that cannot be read"};
   auto bytes = std::as_bytes(std::span{received.header});
-  auto half = bytes.size() / 2;
-  std::ranges::copy(bytes.first(half), met.gradients.begin());
-  std::ranges::copy(bytes.subspan(half), met.weights.begin());
-  meet(met);
+  std::ranges::copy(bytes.first(sizeof gradients), gradients.begin());
+  std::ranges::copy(bytes.last(sizeof weights), weights.begin());
+  meet(gradients, weights);
   return true;
 }
 
 void pair_carrier::answer_call() {
-  ids met{transfers_.make_id(), transfers_.make_id()};
+  auto gradients = with_.network->make_id();
+  auto weights = with_.network->make_id();
   caf::byte_buffer header;
-  for (const auto* id : {&met.gradients, &met.weights})
+  for (const auto* id : {&gradients, &weights})
     for (auto byte : *id)
       header.push_back(static_cast<caf::byte>(byte));
   line_.send_now({frame_kind::call, {}, std::move(header), {}});
-  meet(met);
+  meet(gradients, weights);
 }
 
-void pair_carrier::meet(const ids& met) {
-  {
-    std::lock_guard guard{mutex_};
-    if (called_ || leaving_)
-      throw path_error{"called to NCCL twice"};
-    called_ = met;
-  }
-  line_.wake();
-}
-
-void pair_carrier::begin_transfers(double now) {
-  auto met = *std::exchange(called_, std::nullopt);
-  // The end that asks is the worker's: gradients leave there.
-  if (!asks_)
-    std::swap(met.gradients, met.weights);
-  leaving_ = transfers_.begin(met.gradients, sender, 2, now);
-  coming_ = transfers_.begin(met.weights, receiver, 2, now);
-}
-
-nccl_transfer_ptr pair_carrier::find_transfer(bool leaves) const {
+/// Gradients leave at the end that asks, which is the worker's.
+void pair_carrier::meet(const group_id& gradients,
+                            const group_id& weights) {
+  if (current().leaving)
+    throw path_error{"called to NCCL twice"};
+  const auto& [out, in] =
+    with_.asks ? std::tie(gradients, weights) : std::tie(weights, gradients);
+  groups both{open(out, sending_rank), open(in, receiving_rank)};
   std::lock_guard guard{mutex_};
-  return leaves ? leaving_ : coming_;
+  if (!ended_)
+    groups_ = std::move(both);
 }
 
-std::optional<double> pair_carrier::poll(double now) {
-  // The line may be closed at any time; the next poll then stops everything.
-  auto closed = line_.is_closed();
+gpu_group_ptr pair_carrier::open(const group_id& id, int rank) {
+  return with_.network->open(
+    id, rank, 2, with_.patience,
+    [&line = line_](gpu_group::phase now, const std::string& why) {
+      if (now == gpu_group::phase::over)
+        line.close("NCCL: " + why);
+    });
+}
+
+pair_carrier::groups pair_carrier::current() const {
+  std::lock_guard guard{mutex_};
+  return groups_;
+}
+
+bool pair_carrier::is_open() const {
+  auto [leaving, coming] = current();
+  return leaving && leaving->state() == gpu_group::phase::open &&
+         coming->state() == gpu_group::phase::open;
+}
+
+void pair_carrier::end() {
+  groups over;
   {
     std::lock_guard guard{mutex_};
-    if (closed) {
-      transfers_.drop(std::exchange(leaving_, nullptr), "the path is closed");
-      transfers_.drop(std::exchange(coming_, nullptr), "the path is closed");
-    } else if (called_) {
-      begin_transfers(now);
-    }
+    ended_ = true;
+    over = groups_;
   }
-  if (closed)
-    return transfers_.end_dropped(now) ? std::optional{nccl::slow_pace}
-                                       : std::nullopt;
-  return poll_transfers(now) || line_.is_closed()
-           ? nccl::pace
-           : std::numeric_limits<double>::infinity();
-}
-
-/// True while there is something to wait for.
-bool pair_carrier::poll_transfers(double now) {
-  auto busy = false;
-  for (auto leaves : {true, false})
-    if (auto transfer = find_transfer(leaves)) {
-      busy |= transfer->poll(now);
-      if (auto why = transfer->failure(); !why.empty())
-        line_.close("NCCL: " + why);
-    }
-  if (busy && line_.is_cut())
-    line_.close("the other end closed the path");
-  return busy;
+  for (const auto& each : {over.leaving, over.coming})
+    if (each)
+      each->end("the path is closed");
 }
 
 // -- tensors ------------------------------------------------------------------
 
-bool pair_carrier::is_open(const payload_shape& shape) const {
-  auto transfer = find_transfer(true);
-  return transfer && transfer->takes(shape);
-}
-
-outgoing_tensor pair_carrier::place(frame_head& head, const payload& tensor) {
-  auto transfer = find_transfer(true);
-  if (!transfer || !transfer->takes(tensor.shape()))
+outgoing_tensor pair_carrier::place(frame_head& head,
+                                        const payload& tensor) {
+  const auto* lies = tensor.device();
+  auto goes = lies != nullptr && lies->device() == with_.network->device() &&
+              tensor.shape().type != element_type::byte && is_open();
+  if (!goes)
     return stream_.place(head, tensor);
   head.carried = carriage::device;
-  transfer->send(receiver, tensor, {});
-  line_.wake();
+  current().leaving->send(receiving_rank, tensor, {});
   return {};
 }
 
 incoming_tensor pair_carrier::expect(const frame_head& head,
-                                     std::vector<descriptor>& files) {
+                                         std::vector<descriptor>& files) {
   if (head.carried != carriage::device || head.kind == frame_kind::piece)
     return stream_.expect(head, files);
-  auto transfer = find_transfer(false);
-  if (!transfer)
+  auto from = current().coming;
+  if (!from)
     throw path_error{"a tensor over NCCL before anybody has met"};
-  auto memory = stream_.take_memory();
-  auto* data = memory.get();
-  auto bytes = head.shape.bytes();
-  auto progress = std::make_shared<arrival>(bytes, 0);
-  transfer->receive(sender, {data, static_cast<size_t>(bytes)}, head.shape.type,
-                    [progress, bytes](bool there) {
-                      if (there)
-                        progress->reach(bytes);
-                      else
-                        progress->break_off();
-                    });
-  line_.wake();
-  if (!progress->wait_for_all())
-    throw path_error{"a tensor over NCCL did not come: " + transfer->failure()};
-  return {payload{head.shape, std::move(memory), data}, {}, 0, false};
+  // Shared, since the network may answer when nobody waits any more.
+  auto answer = std::make_shared<std::promise<payload>>();
+  auto numbers = answer->get_future();
+  from->receive(sending_rank, head.shape, [answer](payload there) {
+    answer->set_value(std::move(there));
+  });
+  while (numbers.wait_for(look_pace) != std::future_status::ready)
+    if (line_.is_cut())
+      throw path_error{"the other end closed the path"};
+  auto tensor = numbers.get();
+  if (!tensor)
+    throw path_error{"a tensor over NCCL did not come: " + from->why_over()};
+  return {std::move(tensor), {}, 0, false};
 }
 
 } // namespace troupe::transport

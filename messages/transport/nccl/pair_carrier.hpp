@@ -1,22 +1,34 @@
 #pragma once
-// From GPU to GPU: frames and headers use the socket, numbers use NCCL, on two
-// communicators of two ranks, one for each direction. Before both are ready,
-// and for types that NCCL does not have, tensors use the socket too. When NCCL
-// fails, the path ends. Owned by its path; threads as in tensor_carrier.hpp.
-//
-// At both ends tensors lie in host memory, so each is copied to the device of
-// the sender and from that of the receiver.
+// From GPU to GPU: frames and headers use the socket, numbers that lie on the
+// GPU go to that of the other end, in two groups of two ranks, one for each
+// direction: pushes and answers cross. Before both ends have met, and for
+// numbers in the host's memory, tensors use the socket too. When a group fails,
+// the path ends. Owned by its path; threads as in tensor_carrier.hpp.
 
-#include "messages/transport/nccl/transfer_set.hpp"
+#include "messages/transport/nccl/gpu_network.hpp"
 #include "messages/transport/stream/stream_carrier.hpp"
+
+#include <mutex>
 
 namespace troupe::transport {
 
+struct pair_terms {
+  gpu_network_ptr network;
+  /// True: this end asks for the groups, and the other end makes the ids.
+  /// False: it waits until it is asked.
+  bool asks = false;
+  group_patience patience{};
+};
+
 class pair_carrier final : public tensor_carrier {
 public:
-  pair_carrier(frame_line& line, const path_terms& terms, nccl_terms with);
+  pair_carrier(frame_line& line, const path_terms& terms,
+                   pair_terms with);
 
-  std::string_view name() const override { return "nccl"; }
+  ~pair_carrier() override;
+
+  /// "stream" at an end that was not asked for NCCL.
+  std::string_view name() const override;
 
   outgoing_tensor place(frame_head& head, const payload& tensor) override;
 
@@ -25,32 +37,29 @@ public:
 
   bool intercept(frame& received) override;
 
-  bool needs_polling() const override { return true; }
+  bool sends_from_device() const override { return true; }
 
-  std::optional<double> poll(double now) override;
+  void end() override;
 
-  /// Whether tensors of this shape would be sent over NCCL now.
-  bool is_open(const payload_shape& shape) const;
+  /// Whether numbers of this GPU would go to the other one now.
+  bool is_open() const;
 
 private:
-  /// The ids of the two communicators.
-  struct ids {
-    nccl::id_bytes gradients{}, weights{};
+  struct groups {
+    gpu_group_ptr leaving, coming;
   };
 
   void answer_call();
-  void meet(const ids& met);
-  void begin_transfers(double now);
-  nccl_transfer_ptr find_transfer(bool leaves) const;
-  bool poll_transfers(double now);
+  void meet(const group_id& gradients, const group_id& weights);
+  gpu_group_ptr open(const group_id& id, int rank);
+  groups current() const;
 
   frame_line& line_;
   stream_carrier stream_;
-  const bool asks_;
+  pair_terms with_;
   mutable std::mutex mutex_;
-  std::optional<ids> called_; ///< Communicators not yet begun.
-  nccl_transfer_ptr leaving_, coming_;
-  transfer_set transfers_;
+  bool ended_ = false;
+  groups groups_;
 };
 
 } // namespace troupe::transport

@@ -116,10 +116,12 @@ path_row shm_row() {
   out.possible = [](const path_means& means) {
     return means.memory != nullptr;
   };
-  out.trouble = shared_memory::trouble;
+  out.trouble = [](const path_means&, const proto::PathOffer&, uint64_t bytes) {
+    return shared_memory::trouble(bytes);
+  };
   out.remedy = "give this process more memory";
   out.near_end = [](socket line, const path_terms& terms,
-                    const path_means& means, const proto::PathOffer&) {
+                    const path_means& means) {
     return make_path<shm_carrier>(std::move(line), terms, means.memory, true);
   };
   out.far_end = [](socket line, const path_terms& terms,

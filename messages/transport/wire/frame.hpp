@@ -29,16 +29,7 @@ enum class frame_kind : uint8_t {
   meet = 10,   ///< nothing: this end wants to use NCCL
   call = 11,   ///< two NCCL ids: for gradients and for weights
 
-  // Of a collective over NCCL (collective_frames.hpp):
-
-  collective_call = 12,   ///< collective_call: join a communicator
-  collective_answer = 13, ///< collective_answer
-  collective_open = 14,   ///< collective_open: all have joined
-  collective_over = 15,   ///< collective_over: it has ended
-  offer = 16, ///< push_header, and the shape of a gradient to be added
-  give = 17,  ///< collective_give: add the offered gradient to the sum
-  fetch = 18, ///< nothing: send the offered gradient as a push
-  again = 19, ///< nothing: an answer did not arrive over NCCL
+  // 12 to 19 were those of sums over NCCL until release 0.2.
 
   // Of remote modules; their tensors have any size up to that agreed:
 

@@ -18,7 +18,7 @@ path::~path() {
 
 // -- out ----------------------------------------------------------------------
 
-path::outgoing path::encode_frame(const frame& message, carriage carried) {
+path::outgoing path::encode_frame(const frame& message) {
   const auto& [kind, request, header, tensor] = message;
   outgoing out;
   frame_head head;
@@ -26,10 +26,9 @@ path::outgoing path::encode_frame(const frame& message, carriage carried) {
   head.request = request;
   head.shape = tensor.shape();
   head.header_bytes = static_cast<uint32_t>(header.size());
-  head.carried = carried;
   // Of a tensor whose shape this path does not send, the head tells only the
   // shape: that is enough for the other end to refuse it.
-  if (tensor && carried == carriage::none && terms_.sends(kind, tensor.shape()))
+  if (tensor && terms_.sends(kind, tensor.shape()))
     out.tensor = carrier_->place(head, tensor);
   auto numbers = let_gos_->remove_entries(max_let_gos);
   head.let_gos = static_cast<uint32_t>(numbers.size());
@@ -46,8 +45,6 @@ path::outgoing path::encode_frame(const frame& message, carriage carried) {
 }
 
 bool path::send(const frame& message) try {
-  if (carrier_->keep_back(message))
-    return false;
   std::lock_guard guard{sending_};
   return enqueue(encode_frame(message));
 } catch (const std::exception& err) {
@@ -55,11 +52,11 @@ bool path::send(const frame& message) try {
   return false;
 }
 
-void path::send_now(const frame& message, carriage carried) try {
+void path::send_now(const frame& message) try {
   std::function<void()> call;
   {
     std::lock_guard guard{sending_};
-    if (enqueue(encode_frame(message, carried)))
+    if (enqueue(encode_frame(message)))
       call = on_waiting_;
   }
   if (call)
@@ -172,8 +169,7 @@ namespace {
 /// two looks for NaN: few enough to be in the cache still.
 constexpr size_t news = 256u << 10;
 
-/// Whether such frames come with numbers. For an offer, and for frames without
-/// a tensor, the shape is enough.
+/// Whether such frames come with numbers. For others the shape is enough.
 bool brings_tensor(frame_kind kind) {
   return kind == frame_kind::push || kind == frame_kind::release ||
          kind == frame_kind::due || has_activations(kind);
@@ -295,21 +291,6 @@ void path::receive_rest() {
   }
 }
 
-void path::on_frame(std::function<void(frame)> call) {
-  std::lock_guard guard{closing_};
-  on_frame_ = std::move(call);
-}
-
-void path::hand_in(frame received) {
-  std::function<void(frame)> call;
-  {
-    std::lock_guard guard{closing_};
-    call = on_frame_;
-  }
-  if (call)
-    call(std::move(received));
-}
-
 // -- the end ------------------------------------------------------------------
 
 void path::close(const std::string& why) {
@@ -321,25 +302,6 @@ void path::close(const std::string& why) {
   }
   if (carrier_) // Not yet, while it is being made.
     carrier_->end();
-  wake();
-}
-
-void path::on_work(std::function<void()> call) {
-  {
-    std::lock_guard guard{closing_};
-    on_work_ = std::move(call);
-  }
-  wake();
-}
-
-void path::wake() const {
-  std::function<void()> call;
-  {
-    std::lock_guard guard{closing_};
-    call = on_work_;
-  }
-  if (call)
-    call();
 }
 
 std::string path::why_closed() const {

@@ -55,18 +55,7 @@ public:
   /// of a tensor that was handed out early is received by the next call.
   std::optional<frame> receive();
 
-  /// Sets a function that is called, on any thread, with frames that did not
-  /// arrive by `receive`.
-  void on_frame(std::function<void(frame)> call);
-
-  /// As `tensor_carrier::poll`; `on_work` announces new work.
-  std::optional<double> poll(double now) { return carrier_->poll(now); }
-
-  bool needs_polling() const { return carrier_->needs_polling(); }
-
-  /// Sets a function that is called, on any thread, when `poll` has something
-  /// to do.
-  void on_work(std::function<void()> call);
+  bool sends_from_device() const { return carrier_->sends_from_device(); }
 
   /// The stream that sends gradients while they are computed; null if this path
   /// has none. Lives as long as the path.
@@ -97,19 +86,15 @@ private:
 
   // As the carrier sees it:
 
-  void send_now(const frame& message, carriage carried) override;
+  void send_now(const frame& message) override;
   void send_piece(uint64_t number, uint64_t offset, payload piece) override;
-  void hand_in(frame received) override;
-  void wake() const override;
-  bool is_closed() const override { return closed_; }
   bool is_cut() const override { return line_.is_cut(); }
   double seconds_on_the_way() const override {
     return line_.seconds_on_the_way();
   }
   const let_go_ledger_ptr& ledger() const override { return let_gos_; }
 
-  outgoing encode_frame(const frame& message,
-                        carriage carried = carriage::none);
+  outgoing encode_frame(const frame& message);
   bool enqueue(outgoing next);
   bool append(outgoing next);
   bool write(outgoing& next, bool wait);
@@ -132,8 +117,6 @@ private:
   std::atomic<bool> closed_ = false;
   mutable std::mutex closing_;
   std::string why_;
-  std::function<void()> on_work_;
-  std::function<void(frame)> on_frame_;
   /// The last member: while it ends it may still send.
   std::unique_ptr<tensor_carrier> carrier_;
 };

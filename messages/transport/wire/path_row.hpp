@@ -13,19 +13,13 @@
 
 namespace troupe::transport {
 
+class gpu_network;
 class shared_memory;
-class collective_coordinator;
-
-namespace nccl {
-class library;
-} // namespace nccl
 
 /// What a process offers its paths; null: it does not have this.
 struct path_means {
-  std::shared_ptr<shared_memory> memory;
-  std::shared_ptr<const nccl::library> nccl;
-  /// A server's: where the gradients of all workers are added up.
-  std::shared_ptr<collective_coordinator> collective;
+  std::shared_ptr<shared_memory> memory{};
+  std::shared_ptr<gpu_network> gpus{}; ///< Of the GPU that has its tensors.
 };
 
 struct path_row {
@@ -37,15 +31,17 @@ struct path_row {
   /// Has this process what it needs? Null: always.
   bool (*possible)(const path_means&) = nullptr;
 
-  /// Why tensors of so many bytes cannot go this way; nothing: they can. Asked
-  /// only where `possible`. Null: they always can.
-  std::optional<std::string> (*trouble)(uint64_t bytes) = nullptr;
+  /// Why tensors of so many bytes cannot go this way to who offers it; nothing:
+  /// they can. Asked only where `possible`. Null: they always can.
+  std::optional<std::string> (*trouble)(const path_means&,
+                                        const proto::PathOffer&,
+                                        uint64_t bytes) = nullptr;
   std::string remedy{}; ///< Of that trouble: "give this process more memory".
 
   /// The ends of a worker or an evaluator, and of the server, over a connection
   /// between them. Null where tensors have no connection of their own.
-  path_ptr (*near_end)(socket line, const path_terms&, const path_means&,
-                       const proto::PathOffer&) = nullptr;
+  path_ptr (*near_end)(socket line, const path_terms&,
+                       const path_means&) = nullptr;
   path_ptr (*far_end)(socket line, const path_terms&,
                       const path_means&) = nullptr;
 };

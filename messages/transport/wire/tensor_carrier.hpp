@@ -3,10 +3,9 @@
 // themselves go in order over a socket (path.hpp) or the actor connection
 // (chunk_channel.hpp), whose end owns the carrier and asks it for each tensor.
 //
-// Thread-safety: `place` and `keep_back` are called by threads that send,
-// `place` by one at a time and in the order of frames; `expect`, `intercept`
-// and `let_go` by the thread that receives; `poll` by one more. A carrier locks
-// what these share.
+// Thread-safety: `place` is called by threads that send, by one at a time and
+// in the order of frames; `expect`, `intercept` and `let_go` by the thread that
+// receives. A carrier locks what these share.
 
 #include "messages/gradient_stream.hpp"
 #include "messages/transport/wire/frame.hpp"
@@ -60,11 +59,8 @@ public:
     // nop
   }
 
-  /// Keeps a frame back to send it later; false for one to send now.
-  virtual bool keep_back(const frame&) { return false; }
-
-  /// Handles a received frame that is internal to the carrier or whose tensor
-  /// arrives another way, and each piece. False for a frame to hand out now.
+  /// Handles a received frame that is internal to the carrier, and each piece.
+  /// False for a frame to hand out.
   virtual bool intercept(frame&) { return false; }
 
   /// The path is closed: what waits for a transfer ends soon. Any thread; may
@@ -73,39 +69,24 @@ public:
     // nop
   }
 
+  /// Whether tensors in the memory of this process's GPU are sent from there.
+  virtual bool sends_from_device() const { return false; }
+
   /// Sends gradients while they are computed; null if that is not possible.
   virtual gradient_stream* early_gradients() { return nullptr; }
-
-  /// Must `poll` be called?
-  virtual bool needs_polling() const { return false; }
-
-  /// Makes progress with transfers that no call waits for. Returns in how many
-  /// seconds to call again, infinity when only `frame_line::wake` will announce
-  /// new work, and nothing when the path is closed and all has ended.
-  virtual std::optional<double> poll(double) { return std::nullopt; }
 };
 
 /// A path as its carrier sees it. Thread-safe.
 class frame_line {
 public:
-  /// Sends without asking `keep_back`; never blocks. If `carried` is `device`,
-  /// the tensor is not placed: it is sent another way.
-  virtual void send_now(const frame& message,
-                        carriage carried = carriage::none) = 0;
+  /// Sends a frame of the carrier's own; never blocks.
+  virtual void send_now(const frame& message) = 0;
 
   /// Sends a piece of a tensor whose frame follows later; never blocks.
   virtual void send_piece(uint64_t number, uint64_t offset, payload piece) = 0;
 
-  /// Hands out a frame that was intercepted.
-  virtual void hand_in(frame received) = 0;
-
-  /// Has `poll` called soon.
-  virtual void wake() const = 0;
-
   /// Closes both ends; the first reason is kept.
   virtual void close(const std::string& why) = 0;
-
-  virtual bool is_closed() const = 0;
 
   /// Whether the other end has closed, which otherwise only a read would
   /// notice.

@@ -356,12 +356,15 @@ private:
 
 class nccl_network final : public transport::gpu_network {
 public:
-  nccl_network(library_ptr lib, int device)
-    : by_(std::make_shared<launcher>(std::move(lib), device)) {
+  nccl_network(library_ptr lib, int device, std::string gpu)
+    : by_(std::make_shared<launcher>(std::move(lib), device)),
+      gpu_(std::move(gpu)) {
     // nop
   }
 
   int device() const override { return by_->device(); }
+
+  const std::string& gpu() const override { return gpu_; }
 
   transport::group_id make_id() override {
     unique_id id;
@@ -396,12 +399,14 @@ public:
 
 private:
   launcher_ptr by_;
+  std::string gpu_;
 };
 
 } // namespace
 
-transport::gpu_network_ptr make_network(library_ptr lib, int device) {
-  return std::make_shared<nccl_network>(std::move(lib), device);
+transport::gpu_network_ptr make_network(library_ptr lib, int device,
+                                        std::string gpu) {
+  return std::make_shared<nccl_network>(std::move(lib), device, std::move(gpu));
 }
 
 } // namespace troupe::models::nccl

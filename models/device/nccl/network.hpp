@@ -7,7 +7,10 @@
 
 namespace troupe::models::nccl {
 
-/// @param device N of `cuda:N`. @pre open_cuda()
-transport::gpu_network_ptr make_network(library_ptr lib, int device);
+/// @param device N of `cuda:N`.
+/// @param gpu Its name among those of all hosts; no two of a group are alike.
+/// @pre open_cuda()
+transport::gpu_network_ptr make_network(library_ptr lib, int device,
+                                        std::string gpu);
 
 } // namespace troupe::models::nccl

@@ -1,7 +1,7 @@
-// What becomes of a worker's request at the parameter server: held, answered,
-// refused, or gathered with others into a sum.
+// What becomes of a worker's request at the parameter server: held, answered or
+// refused.
 
-#include "actors/server/gathered_sums.hpp"
+#include "actors/server/worker_requests.hpp"
 #include "actors/server/restore.hpp"
 #include "tests/support/part_host.hpp"
 
@@ -105,71 +105,5 @@ TEST_CASE("requests wait in their order while the recorder is behind") {
     on.uut.answer_left("killed");
     on.actors.run();
     CHECK(asks->code() == errc::unknown_member);
-  }
-}
-
-// -- sums ---------------------------------------------------------------------
-
-namespace {
-
-struct two_in_a_sum final : gradient_sums {
-  std::optional<gradient_sum> find(const push_id& which,
-                                   const payload&) override {
-    gradient_sum out{1, false, {push_of(0, 1), push_of(1, 1)}};
-    return which.seq == sequence{1} ? std::optional{out} : std::nullopt;
-  }
-
-  void note_accepted(uint64_t) override { said.emplace_back("take"); }
-
-  void give_up(uint64_t) override { said.emplace_back("give up"); }
-
-  void left(worker_id, life_number) override { said.emplace_back("left"); }
-
-  strings said;
-};
-
-struct desk_of_strings final : push_desk {
-  bool knows(const push_id&) const override { return true; }
-
-  bool is_good(const new_push&) const override { return good; }
-
-  void when_ready(std::function<void()> work) override { work(); }
-
-  void accept_part(new_push one) override {
-    accepted.push_back(to_string(one.header.id.worker));
-  }
-
-  bool good = true;
-  strings accepted;
-};
-
-} // namespace
-
-TEST_CASE("a sum counts when all of its pushes are there, or not at all") {
-  auto sums = std::make_shared<two_in_a_sum>();
-  desk_of_strings desk;
-  gathered_sums uut{desk, sums};
-  auto accept = [&](uint32_t who) {
-    new_push one{push_header_of(push_of(who, 1)), {}, {}};
-    uut.accept(*uut.find(one.header.id, {}), one);
-  };
-  CHECK_FALSE(uut.find(push_of(0, 2), {}));
-  accept(0);
-  CHECK(desk.accepted.empty());
-  SECTION("both") {
-    accept(1);
-    CHECK(desk.accepted == strings{"0", "1"});
-    CHECK(sums->said == strings{"take"});
-  }
-  SECTION("one of them is not good") {
-    desk.good = false;
-    accept(1);
-    CHECK(desk.accepted.empty());
-    CHECK(sums->said == strings{"give up"});
-  }
-  SECTION("one of them has left") {
-    uut.leave(worker_id{1}, life_number{1});
-    CHECK(desk.accepted.empty());
-    CHECK(sums->said == strings{"left", "give up"});
   }
 }

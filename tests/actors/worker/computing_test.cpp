@@ -72,7 +72,7 @@ struct shop {
   gradient_report run(const payload& from,
                       gradient_stream_ptr early_gradients) {
     auto task = task_on(from);
-    task.early_gradients = std::move(early_gradients);
+    task.way.early = std::move(early_gradients);
     std::string trouble;
     auto out = run(task, trouble);
     CHECK(trouble == "");

@@ -34,7 +34,8 @@ struct desk {
   desk() {
     worker = actors.make<worker_actor, worker_state>(
       worker_parts{compute.handle, loader.handle, session.handle});
-    actors.tell(worker, attach_atom_v, server.handle, role, early_gradients);
+    actors.tell(worker, attach_atom_v, server.handle, role,
+                gradient_way{early_gradients});
   }
 
   void give_weights(held_request<pull_header>& to, uint64_t number,
@@ -103,7 +104,7 @@ TEST_CASE("a worker loads all of its leases and computes the first") {
   CHECK(it.compute->tasks[0].weights.host_bytes().data() ==
         it.weights.host_bytes().data());
   CHECK(it.compute->tasks[0].batch == it.batch);
-  CHECK(it.compute->tasks[0].early_gradients == it.early_gradients);
+  CHECK(it.compute->tasks[0].way.early == it.early_gradients);
 }
 
 TEST_CASE("a push tells all about its gradient") {
@@ -252,7 +253,7 @@ TEST_CASE("a worker that keeps its own statistics goes on from them") {
     it.finish(1, later);
     const registration next{worker_id{3}, life_number{3}, life_number{6}};
     it.actors.tell(it.worker, attach_atom_v, it.server.handle, next,
-                   gradient_stream_ptr{});
+                   gradient_way{});
     it.give_weights(it.server->pulls.at(1), 9, {first_lease});
     CHECK(given(2) == nullptr);
   }
@@ -311,7 +312,7 @@ TEST_CASE("a worker that meets unknown errors again and again says so and "
     it.actors.run();
     if (it.session->ended.empty())
       it.actors.tell(it.worker, attach_atom_v, it.server.handle, role,
-                     it.early_gradients);
+                     gradient_way{it.early_gradients});
   };
   for (size_t i = 0; i < 4; ++i)
     refuse(it.server->pulls.back());
@@ -346,7 +347,7 @@ TEST_CASE("a worker ignores answers of an earlier role") {
   auto other = make_server_stand_in(it.actors);
   auto attach = [&] {
     it.actors.tell(it.worker, attach_atom_v, other.handle, next,
-                   gradient_stream_ptr{});
+                   gradient_way{});
   };
   SECTION("weights") {
     it.actors.tell(it.worker, detach_atom_v);
@@ -442,7 +443,7 @@ TEST_CASE("a worker for a process takes what the run ends with") {
                  it.session.handle,
                  {taker, it.weights.shape()}});
   it.actors.tell(worker, attach_atom_v, it.server.handle, role,
-                 it.early_gradients);
+                 gradient_way{it.early_gradients});
   it.give_weights(it.server->pulls[1], 7, {first_lease});
   it.finish(0);
   SECTION("from a run that was complete") {

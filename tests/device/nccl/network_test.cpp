@@ -22,7 +22,8 @@ struct company {
   explicit company(int size, const group_patience& patience = {5, 5, 1}) {
     auto lib = fake_library();
     for (int i = 0; i < size; ++i)
-      networks.push_back(models::nccl::make_network(lib, i));
+      networks.push_back(
+        models::nccl::make_network(lib, i, "gpu " + std::to_string(i)));
     auto id = networks.front()->make_id();
     for (int i = 0; i < size; ++i)
       groups.push_back(

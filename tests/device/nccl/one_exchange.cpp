@@ -41,7 +41,8 @@ struct exchange {
   exchange() {
     auto lib = fake_library();
     for (int i = 0; i < 2; ++i)
-      networks[i] = models::nccl::make_network(lib, i);
+      networks[i] =
+        models::nccl::make_network(lib, i, "gpu " + std::to_string(i));
     auto id = networks[0]->make_id();
     for (int i = 0; i < 2; ++i)
       groups[i] = networks[i]->open(id, i, 2, {5, 5, 1}, {});

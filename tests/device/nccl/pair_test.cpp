@@ -1,7 +1,7 @@
 // The ends of a path between two GPUs of this process, over the double of NCCL,
 // without actors.
 
-#include "messages/transport/nccl/gpu_pair_carrier.hpp"
+#include "messages/transport/nccl/pair_carrier.hpp"
 #include "messages/transport/wire/path.hpp"
 #include "tests/device/nccl/gpus.hpp"
 #include "tests/support/payloads.hpp"
@@ -45,17 +45,17 @@ struct gpu_pair {
   }
 
   static path_ptr open(transport::socket line, int device,
-                       const group_patience& patience,
-                       gpu_pair_carrier*& carrier) {
-    gpu_pair_terms with{models::nccl::make_network(fake_library(), device),
-                        device == 0, patience};
-    return std::make_shared<path>(
-      std::move(line), path_terms{shape}, [&](frame_line& here) {
-        auto out = std::make_unique<gpu_pair_carrier>(here, path_terms{shape},
-                                                      std::move(with));
-        carrier = out.get();
-        return out;
-      });
+                       const group_patience& patience, pair_carrier*& carrier) {
+    pair_terms with{models::nccl::make_network(fake_library(), device,
+                                               "gpu " + std::to_string(device)),
+                    device == 0, patience};
+    return std::make_shared<path>(std::move(line), path_terms{shape},
+                                  [&](frame_line& here) {
+                                    auto out = std::make_unique<pair_carrier>(
+                                      here, path_terms{shape}, std::move(with));
+                                    carrier = out.get();
+                                    return out;
+                                  });
   }
 
   /// Frames that arrive at an end, one after another, until it is closed.
@@ -92,7 +92,7 @@ struct gpu_pair {
   }
 
   path_ptr near, far;
-  gpu_pair_carrier *near_carrier = nullptr, *far_carrier = nullptr;
+  pair_carrier *near_carrier = nullptr, *far_carrier = nullptr;
 };
 
 } // namespace

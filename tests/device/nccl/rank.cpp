@@ -301,8 +301,12 @@ bool rank::post(part& x) {
   mine.what = x.what;
   mine.type = x.type;
   mine.count = x.count;
-  auto bytes = bytes_from(x, static_cast<size_t>(room_->size()));
-  auto file = std::make_unique<numbers_file>(std::span{behind(x.from), bytes});
+  auto size = bytes_from(x, static_cast<size_t>(room_->size()));
+  std::span bytes{behind(x.from), size};
+  std::vector<std::byte> of_nan;
+  if (is_wrong("sends-nan", number_))
+    bytes = of_nan = std::vector(size, std::byte{0xff});
+  auto file = std::make_unique<numbers_file>(bytes);
   file->describe(mine);
   x.posted = room_->post(number_, x.peer, mine);
   if (x.posted)

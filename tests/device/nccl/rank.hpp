@@ -38,6 +38,7 @@ extern void (*on_breach)(const char* line);
 /// | never-done | operations never end |
 /// | fails | an error is reported that no call has caused |
 /// | stuck | operations do not end after an abort |
+/// | sends-nan | what it gives are NaN |
 bool is_wrong(const std::string& fault, int rank);
 
 void spoil(const std::string& faults);
