@@ -66,7 +66,7 @@ class Cluster:
         self._way = ["--transport", transport] if transport else []
         self._variables = {}
         if transport == "nccl":
-            self._way.append("--insecure-network")
+            settings += ("--device", "cuda")
             self._variables = bench.machine.for_nccl()
         self.server = self._node("ps", *settings, "--train-dir", self.folder)
 

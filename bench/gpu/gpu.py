@@ -235,7 +235,7 @@ def show_plan(chosen, programs, limit):
     for step in chosen:
         words = (step.act.__doc__ or "").split("\n\n")[0]
         print(f"  {step.name:15} {step.limit:4} s  {step.needs:22}  {' '.join(words.split())}")
-    for name in ("trainer_node", "device_test", "nccl_gpu_test"):
+    for name in ("trainer_node", "device_test", "gpu_network_test"):
         if not (programs / name).is_file():
             print(f"absent     {programs / name}; make it with ./dev gpu --pack FOLDER")
 

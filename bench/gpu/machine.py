@@ -47,6 +47,7 @@ class Machine:
         """What a program that uses NCCL has in its environment beyond that. A library
         that is loaded before all others is NCCL for LibTorch's CUDA part, too."""
         out = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"} if self.shares_gpu else {}
+        out["TROUPE_NCCL_LIBRARY"] = self.own_nccl or "libnccl.so.2"
         return out | ({"LD_PRELOAD": self.own_nccl} if self.own_nccl else {})
 
     def environment(self):

@@ -1,7 +1,7 @@
 # What runs on a machine with a GPU, for the dev script. It is packed here, where the
 # compiler is; there, Python and the torch of that machine are enough.
 
-gpu_programs=(trainer_node device_test nccl_gpu_test)
+gpu_programs=(trainer_node device_test gpu_network_test)
 gpu_most_mib=64 # Of the programs and the source tree together.
 
 # Copies the stripped programs with the libraries that no torch brings.

@@ -115,9 +115,11 @@ std::variant<gpu, std::string> take_gpu(const gpu_wish& wish) {
 std::string gpu_of_all(int device) {
   std::string host;
   std::ifstream{"/proc/sys/kernel/random/boot_id"} >> host;
+  auto wish = wish_of_process(device + 1, gpu_owner::worker);
   auto id = id_of_gpu(device);
-  return host + "/" +
-         (id.empty() ? name_of(device, variable("CUDA_VISIBLE_DEVICES")) : id);
+  auto out = host + "/" + (id.empty() ? name_of(device, wish.visible) : id);
+  // Where NCCL lets ranks share a GPU, each process has a part of it.
+  return wish.shared ? out + "/" + std::to_string(getpid()) : out;
 }
 
 } // namespace troupe::models

@@ -22,41 +22,49 @@ using namespace models;
 inline constexpr uint64_t count = 2000;
 inline constexpr payload_shape shape{element_type::float32, count};
 
-/// The double of NCCL, over four devices.
+/// The double of NCCL, over four devices; or what TROUPE_NCCL_LIBRARY and
+/// TROUPE_CUDA_LIBRARY name.
 inline nccl::library_ptr fake_library() {
-  setenv("TROUPE_CUDA_LIBRARY", FAKE_CUDA, 1);
+  setenv("TROUPE_CUDA_LIBRARY", FAKE_CUDA, 0);
+  setenv("TROUPE_NCCL_LIBRARY", FAKE_NCCL, 0);
   setenv("FAKE_CUDA_DEVICES", "4", 1);
   open_cuda();
-  auto found = nccl::library::load(FAKE_NCCL);
+  auto found = nccl::library::load();
   if (!found.library)
     throw std::runtime_error(found.why_not);
   return found.library;
 }
 
+/// Ranks share devices where there are fewer, and NCCL lets them.
+inline int device_of(int rank) {
+  return rank % open_cuda();
+}
+
 /// What goes wrong from now on (rank.hpp).
 inline void spoil(const char* faults) {
   auto* library = dlopen(FAKE_NCCL, RTLD_NOW | RTLD_NOLOAD);
-  reinterpret_cast<void (*)(const char*)>(dlsym(library, "fake_nccl_spoil"))(
-    faults);
+  if (library != nullptr)
+    reinterpret_cast<void (*)(const char*)>(dlsym(library, "fake_nccl_spoil"))(
+      faults);
 }
 
-inline c10::Device gpu(int device) {
-  return {c10::kCUDA, static_cast<c10::DeviceIndex>(device)};
+inline c10::Device gpu(int rank) {
+  return {c10::kCUDA, static_cast<c10::DeviceIndex>(device_of(rank))};
 }
 
-inline c10::Stream stream_on(int device) {
+inline c10::Stream stream_on(int rank) {
   return c10::impl::VirtualGuardImpl{c10::kCUDA}.getStreamFromGlobalPool(
-    gpu(device));
+    gpu(rank));
 }
 
 inline at::Tensor range(float first, uint64_t size = count) {
   return at::arange(first, first + static_cast<float>(size), at::kFloat);
 }
 
-/// Numbers from `first` on, which a stream of the device computes.
-inline payload computed(int device, float first, uint64_t size = count) {
-  c10::StreamGuard guard{stream_on(device)};
-  auto flat = range(first - 1, size).to(gpu(device)) + 1;
+/// Numbers from `first` on, which a stream of the rank's device computes.
+inline payload computed(int rank, float first, uint64_t size = count) {
+  c10::StreamGuard guard{stream_on(rank)};
+  auto flat = range(first - 1, size).to(gpu(rank)) + 1;
   return {{element_type::float32, size},
           std::make_shared<device_tensor>(std::move(flat), nullptr)};
 }

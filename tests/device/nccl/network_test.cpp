@@ -22,8 +22,8 @@ struct company {
   explicit company(int size, const group_patience& patience = {5, 5, 1}) {
     auto lib = fake_library();
     for (int i = 0; i < size; ++i)
-      networks.push_back(
-        models::nccl::make_network(lib, i, "gpu " + std::to_string(i)));
+      networks.push_back(models::nccl::make_network(
+        lib, device_of(i), "gpu " + std::to_string(i)));
     auto id = networks.front()->make_id();
     for (int i = 0; i < size; ++i)
       groups.push_back(
@@ -142,7 +142,7 @@ TEST_CASE("what lies in the host's memory is not sent") {
   CHECK_THAT(all[0].why_over(), ContainsSubstring("send of 8000 B to rank 1"));
 }
 
-TEST_CASE("a group to which not all come is over in time") {
+TEST_CASE("a group to which not all come is over in time", "[double]") {
   fake_library();
   spoil("never-meets:0,never-meets:1");
   company all{2, {.2, 5, 1}};
@@ -183,7 +183,7 @@ TEST_CASE("a group that ends fails what is under way") {
   CHECK_FALSE(there.get());
 }
 
-TEST_CASE("whatever NCCL does wrong ends the group with a line") {
+TEST_CASE("whatever NCCL does wrong ends the group with a line", "[double]") {
   company all{2, {2, .3, .3}};
   REQUIRE(all.meet());
   for (const auto* fault : {"call-fails:1", "never-issued:1", "never-done:1",
@@ -201,7 +201,7 @@ TEST_CASE("whatever NCCL does wrong ends the group with a line") {
   }
 }
 
-TEST_CASE("NCCL that cannot be used is named, with what to do") {
+TEST_CASE("NCCL that cannot be used is named, with what to do", "[double]") {
   fake_library();
   auto why = models::nccl::library::load("/no/such/libnccl.so").why_not;
   CHECK_THAT(why, ContainsSubstring("NCCL is off: cannot open /no/such/"));

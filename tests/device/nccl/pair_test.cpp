@@ -46,7 +46,8 @@ struct gpu_pair {
 
   static path_ptr open(transport::socket line, int device,
                        const group_patience& patience, pair_carrier*& carrier) {
-    pair_terms with{models::nccl::make_network(fake_library(), device,
+    pair_terms with{models::nccl::make_network(fake_library(),
+                                               device_of(device),
                                                "gpu " + std::to_string(device)),
                     device == 0, patience};
     return std::make_shared<path>(std::move(line), path_terms{shape},
@@ -126,9 +127,9 @@ TEST_CASE("numbers cross between GPUs, many at a time, both ways") {
   for (uint64_t i = 1; i <= 8; ++i) {
     CHECK(found[i - 1].request == transfer_id{i});
     CHECK(holds(found[i - 1].tensor, range(static_cast<float>(i))));
-    CHECK(found[i - 1].tensor.device()->device() == 1);
+    CHECK(found[i - 1].tensor.device()->device() == device_of(1));
     CHECK(holds(theirs[i - 1].tensor, range(static_cast<float>(100 + i))));
-    CHECK(theirs[i - 1].tensor.device()->device() == 0);
+    CHECK(theirs[i - 1].tensor.device()->device() == device_of(0));
   }
 }
 
@@ -147,7 +148,7 @@ TEST_CASE("what lies in the host's memory, or elsewhere, takes the socket") {
   CHECK(same_bytes(found[1].tensor, computed(3, 7)));
 }
 
-TEST_CASE("when a group fails the path ends with the reason") {
+TEST_CASE("when a group fails the path ends with the reason", "[double]") {
   gpu_pair it{{.4, .4, .2}};
   SECTION("since nobody comes") {
     spoil("never-meets:0,never-meets:1");
@@ -166,7 +167,8 @@ TEST_CASE("when a group fails the path ends with the reason") {
   }));
 }
 
-TEST_CASE("whoever waits for numbers is woken when an end is closed") {
+TEST_CASE("whoever waits for numbers is woken when an end is closed",
+          "[double]") {
   for (auto near : {false, true}) {
     gpu_pair it{{2, 60, 1}};
     REQUIRE(it.meet());
