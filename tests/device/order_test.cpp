@@ -119,11 +119,11 @@ TEST_CASE("nothing that the engine waits for in fp16 can be left out") {
 // Some are not needed in every run: whoever gets a payload waits for an event
 // of which its process may know already that it has happened.
 TEST_CASE("what GPUs wait for that send each other numbers is needed") {
-  auto whole = run_without(ONE_EXCHANGE, 0);
+  auto whole = run_without({ONE_EXCHANGE}, 0);
   INFO(whole.out);
   REQUIRE(whole.status == 0);
   auto noticed = 0;
   for (int i = std::atoi(whole.out.c_str()); i > 0; --i)
-    noticed += run_without(ONE_EXCHANGE, i).status != 0 ? 1 : 0;
+    noticed += run_without({ONE_EXCHANGE}, i).status != 0 ? 1 : 0;
   CHECK(noticed >= 15);
 }
