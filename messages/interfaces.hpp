@@ -39,8 +39,7 @@ using worker_actor = caf::typed_actor<
   // Starts training as this member, over this link. Gradients leave on the way
   // that is named: while backward still computes them, before their push, or
   // from the memory of a GPU.
-  result<void>(attach_atom, parameter_server_actor, registration,
-               gradient_way),
+  result<void>(attach_atom, parameter_server_actor, registration, gradient_way),
   // The link is lost: stops computing and waits for the next attach.
   result<void>(detach_atom),
   // A gradient computed on weights older than this version is no longer needed.
@@ -116,6 +115,9 @@ using remote_shard_actor = parameter_server_actor::extend<
   result<void>(credit_atom, transfer_id, uint64_t),
   // Drops these gradients without applying them.
   result<void>(refuse_atom, std::vector<push_id>),
+  // Adds up this step's gradients that are only offered, with all other shards
+  // at a time. What is ordered later waits for the sum.
+  result<void>(sum_atom, shard_step),
   // Asks for the squares of the shard's part of this step's mean gradient.
   result<shard_squares>(norm_atom, shard_step),
   // Begins this step of an optimiser whose steps have a factor for each
@@ -160,6 +162,8 @@ using shard_registrar_actor = caf::typed_actor<
   result<void>(state_atom, shard_fetch_ptr),
   // The process of this shard was told to stop, so the whole run stops.
   result<void>(leave_atom, shard_id),
+  // A sum over the shards has failed, for this reason: this life is over.
+  result<void>(refuse_atom, std::string),
   // Timer: checks that the shards are alive.
   result<void>(tick_atom),
   // The run is over.
@@ -440,6 +444,16 @@ using path_reader_actor = caf::typed_actor<
 using path_writer_actor = caf::typed_actor<
   // Writes all waiting frames.
   result<void>(write_atom)>;
+
+/// Answers when the exchange of a node's GPU (transport/nccl/gpu_exchange.hpp)
+/// has what is asked for. Errors: failed.
+using exchange_front_actor = caf::typed_actor<
+  // The shard's range of the mean of this step's gradients that are offered.
+  result<payload>(sum_atom, shard_step),
+  // All weights of this version.
+  result<payload>(fetch_atom, version),
+  // The exchange has answered this request; no payload: it has failed.
+  result<void>(report_atom, transfer_id, payload)>;
 
 /// Accepts the connections of tensor paths, on a thread of its own.
 using path_listener_actor = caf::typed_actor<

@@ -151,6 +151,8 @@ struct run_end {
   /// For peers that have lost others: the nodes that go on together, by their
   /// ranks so far; empty: the run is over.
   std::vector<shard_id> next{};
+  /// The next life does without NCCL, since a sum has failed.
+  bool without_nccl = false;
 
   bool failed() const { return status == 1 || status == 2; }
 };
@@ -321,7 +323,8 @@ template <class Inspector>
 bool inspect(Inspector& f, run_end& x) {
   return f.object(x).fields(
     f.field("status", x.status), f.field("line", x.line),
-    f.field("accuracy", x.accuracy), f.field("next", x.next));
+    f.field("accuracy", x.accuracy), f.field("next", x.next),
+    f.field("without_nccl", x.without_nccl));
 }
 
 template <class Inspector>

@@ -199,6 +199,8 @@ void admission_state::let_in(const proto::Hello& hello,
   welcome.set_element_type(static_cast<uint32_t>(parts_.weights.type));
   if (worker)
     welcome.set_activations(parts_.activations.count);
+  if (is_shard(hello) && parts_.gpu_group)
+    welcome.set_gpu_group(parts_.gpu_group->data(), parts_.gpu_group->size());
   if (!parts_.roster)
     return;
   welcome.set_run_directory(parts_.run_directory);

@@ -44,14 +44,15 @@ struct admission_parts {
   transport::codec_ptr codec; ///< Compresses gradients; or null.
   payload frozen;         ///< Weights that are not trained; empty if all are.
   module_factory modules; ///< For workers; null: the server has none.
-  payload_shape activations;         ///< The largest of them; empty: none.
-  transport::gpu_network_ptr gpus;   ///< Of the GPU with its tensors; or null.
+  payload_shape activations;       ///< The largest of them; empty: none.
+  transport::gpu_network_ptr gpus; ///< Of the GPU with its tensors; or null.
 
   // For a lead whose other shards have processes of their own:
 
   shard_registrar_actor registrar;
   std::shared_ptr<const shard_roster> roster;
   std::vector<uint64_t> shard_counts; ///< Elements of each shard, by rank.
+  std::optional<transport::group_id> gpu_group; ///< For sums over NCCL.
   /// Where the run's files lie, for nodes that go on without this one; empty if
   /// none does.
   std::string run_directory;

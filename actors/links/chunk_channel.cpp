@@ -109,7 +109,8 @@ private:
       return close("an unknown end sends frames");
     // If this is an answer, the tensor of our request is no longer read.
     carrier_.let_go(message.request.value);
-    if (!parts_.terms.takes(message.kind, shape)) {
+    if (!transport::brings_tensor(message.kind) ||
+        !parts_.terms.takes(message.kind, shape)) {
       message.tensor = payload{shape, nullptr, nullptr};
       return pass_on(std::move(message));
     }

@@ -48,6 +48,7 @@ path_end_actor::behavior_type framed_gateway_state::make_behavior() {
 void framed_gateway_state::handle_frame(const transport::frame& message) try {
   switch (message.kind) {
   case frame_kind::push:
+  case frame_kind::offer:
     return push(message);
   case frame_kind::pull:
     return ask<release_header>(door(), frame_kind::release, message.request,
@@ -89,9 +90,11 @@ void framed_gateway_state::handle_frame(const transport::frame& message) try {
 // A gradient of another size than the model's comes without its bytes; the
 // server refuses it.
 void framed_gateway_state::push(const transport::frame& message) {
+  auto offered = message.kind == frame_kind::offer;
   ask<release_header>(door(), frame_kind::release, message.request, push_atom_v,
                       read_header<push_header>(message.header),
-                      unpacker_.unpack(message.tensor));
+                      offered ? message.tensor
+                              : unpacker_.unpack(message.tensor));
 }
 
 // Only workers pull and push: evaluators need no modules.
@@ -135,7 +138,9 @@ void framed_gateway_state::ask(const parameter_server_actor& whom,
     .then(
       [this, answer, id](const Header& header, const payload& weights) {
         --open_;
-        channel_->send(answer, id, header, weights);
+        auto gathered = !weights && weights.shape().count > 0;
+        channel_->send(gathered ? frame_kind::gathered : answer, id, header,
+                       weights);
       },
       [this, id](const caf::error& why) { refuse(id, why); });
 }

@@ -60,7 +60,9 @@ framed_link_actor::behavior_type framed_link_state::make_behavior() {
 caf::result<release_header, payload>
 framed_link_state::push(const push_header& header, const payload& gradient) {
   auto answer = self_->make_response_promise<release_header, payload>();
-  channel_->send(frame_kind::push, open_.add(answer), header, gradient);
+  auto offered = !gradient && gradient.shape() == expected_;
+  channel_->send(offered ? frame_kind::offer : frame_kind::push,
+                 open_.add(answer), header, gradient);
   return answer;
 }
 
@@ -91,6 +93,7 @@ caf::result<module_answer> framed_link_state::pass(frame_kind kind,
 void framed_link_state::handle_frame(const transport::frame& message) try {
   switch (message.kind) {
   case frame_kind::release:
+  case frame_kind::gathered:
     return answer<release_header>(message);
   case frame_kind::due:
     return answer<watch_header>(message);
@@ -113,7 +116,9 @@ void framed_link_state::handle_frame(const transport::frame& message) try {
 template <class Header>
 void framed_link_state::answer(const transport::frame& message) {
   auto header = transport::read_header<Header>(message.header);
-  if (!open_.waits_for(message.request, header) || !message.tensor ||
+  auto has_numbers = message.kind != frame_kind::gathered;
+  if (!open_.waits_for(message.request, header) ||
+      has_numbers != static_cast<bool>(message.tensor) ||
       message.tensor.shape() != expected_)
     throw transport::path_error{
       "the parameter server sent weights of another size"};

@@ -74,13 +74,26 @@ auto joined_link_state::push(const push_header& header, const payload& gradient)
   -> weights_result {
   auto answer = self_->make_response_promise<release_header, payload>();
   auto number = open(answer);
+  auto offered = takes(gradient);
+  if (offered)
+    parts_.exchange.exchange->offer(header.id, gradient);
   uint64_t first = 0;
   for (size_t k = 0; k < parts_.parts.size(); ++k) {
     auto count = parts_.parts[k].count;
-    ask(number, k, push_atom_v, header, gradient.part(first, count));
+    ask(number, k, push_atom_v, header,
+        offered ? payload{{parts_.type, count}, nullptr, nullptr}
+                : gradient.part(first, count));
     first += count;
   }
   return answer;
+}
+
+// One that is not finite goes to the shards, which refuse it: it must not spoil
+// a sum.
+bool joined_link_state::takes(const payload& gradient) const {
+  return parts_.exchange && gradient.device() != nullptr &&
+         gradient.shape() == whole_ && gradient.finite().value_or(false) &&
+         parts_.exchange.exchange->is_open();
 }
 
 auto joined_link_state::pull(const pull_header& header) -> weights_result {
@@ -152,6 +165,8 @@ void joined_link_state::join(open_request request) {
   if (request.answers.back().shape() == whole_) // Modules keep the other parts.
     return request.asks.deliver(std::move(request.header),
                                 request.answers.back());
+  if (!request.answers.back())
+    return await_gathered(std::move(request));
   if (auto view = views_.join(whole_, request.answers))
     return request.asks.deliver(std::move(request.header), *view);
   auto memory = memory_.take_block();
@@ -164,6 +179,20 @@ void joined_link_state::join(open_request request) {
   auto* data = memory.get();
   request.asks.deliver(std::move(request.header),
                        payload{whole_, std::move(memory), data});
+}
+
+// All shards have made the same step, and give its weights to all nodes.
+void joined_link_state::await_gathered(open_request request) {
+  auto of = request.header.weights;
+  if (!parts_.exchange)
+    return request.asks.deliver(caf::make_error(
+      errc::protocol_violation, std::string{"weights without numbers"}));
+  self_->request(parts_.exchange.front, caf::infinite, fetch_atom_v, of)
+    .then(
+      [request](const payload& weights) mutable {
+        request.asks.deliver(request.header, weights);
+      },
+      [request](const caf::error& why) mutable { request.asks.deliver(why); });
 }
 
 // One refused part is enough: the worker repeats the request to all.

@@ -1,13 +1,15 @@
 #pragma once
 // The link of a worker whose parameter server has shards in processes of their
 // own: one link to each shard, which look like a single one. A gradient is cut
-// into views. The parts of an answer are mapped side by side where they lie in
-// shared memory of this host, else copied into one buffer. Calls to modules go
-// to the shard that they name.
+// into views. Where all nodes have GPUs that have met, shards are only offered
+// it, and add it up with others'. The parts of an answer are mapped side by
+// side where they lie in shared memory of this host, else copied into one
+// buffer. Calls to modules go to the shard that they name.
 //
 // An actor beside the worker; made by its session client. It ends with the
 // first of its links that ends, and then ends the others.
 
+#include "actors/runtime/exchange_front.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/payload_memory.hpp"
 #include "messages/transport/wire/side_by_side.hpp"
@@ -29,6 +31,9 @@ struct joined_link_parts {
   /// header of an answer.
   std::vector<part> parts;
   element_type type = element_type::float32;
+  /// Of this node's GPU, where gradients and weights go once it is open; or
+  /// null.
+  node_exchange exchange{};
 };
 
 class joined_link_state {
@@ -63,6 +68,8 @@ private:
   void collect_part(uint64_t number, size_t part, const release_header& header,
                     const payload& weights);
   void join(open_request request);
+  void await_gathered(open_request request);
+  bool takes(const payload& gradient) const;
   void refuse(uint64_t number, const caf::error& why);
   template <class Atom, class Request>
   caf::result<module_answer> pass(Atom verb, const Request& request);

@@ -52,6 +52,11 @@ public:
             std::to_string(all_.size()) + " now, go on from a new checkpoint";
   }
 
+  /// They do without NCCL.
+  void do_without_nccl() { without_nccl_ = true; }
+
+  bool without_nccl() const { return without_nccl_; }
+
   /// Nobody goes on.
   void clear() { all_.clear(); }
 
@@ -71,6 +76,7 @@ private:
   std::set<worker_id> joiners_;
   std::vector<shard_id> all_;
   std::string line_;
+  bool without_nccl_ = false;
 };
 
 } // namespace troupe

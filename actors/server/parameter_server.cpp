@@ -247,6 +247,8 @@ void parameter_server_state::stop() {
 void parameter_server_state::regroup(const run_end& how) {
   if (how.next.empty())
     return in_order([this, line = how.line] { give_up(line); });
+  if (how.without_nccl)
+    next_.do_without_nccl();
   auto goes_on = !ending_.is_closed() && !told_to_stop_;
   if (goes_on && !outlived_by_nodes(parts_.settings))
     next_.lost_all_but(how.next, how.line);
@@ -356,7 +358,8 @@ void parameter_server_state::decision_done(const cores::orders& decided) {
   if (decided.stop)
     return ending_.begin("completed", *decided.stop);
   for (const auto& ready : decided.release)
-    requests_.release(ready.worker, header_for(ready), model_.newest());
+    requests_.release(ready.worker, header_for(ready), model_.newest(),
+                      pipeline_.gathers(scheduler_.current()));
   for (auto who : decided.cancel)
     requests_.cancel(who);
 }

@@ -36,6 +36,7 @@
 #include "config/runs/description.hpp"
 #include "config/text/one_line.hpp"
 #include "messages/interfaces.hpp"
+#include "messages/transport/nccl/gpu_exchange.hpp"
 #include "models/optim/lanes.hpp"
 #include "models/storage/best_weights.hpp"
 
@@ -91,6 +92,8 @@ struct parameter_server_parts {
   /// virtual clock it is the invariant checker.
   std::shared_ptr<event_subscriber> observer;
   module_roster_ptr modules; ///< Of remote modules; null: there are none.
+  /// Of this node's GPU, if the shards add up gradients over NCCL; or null.
+  transport::gpu_exchange_ptr exchange{};
   uint32_t rules = policies::newest_rules; ///< Of decision.
   recording::note_window notes{}; ///< Limits how far the recorder may lag.
   /// Whether it looks for workers that hang or are late, by the clock.

@@ -199,6 +199,7 @@ void parameter_server_state::leave_run() {
   run_end how{static_cast<uint8_t>(status), ending_.line()};
   if (status != exit_status::done && !next_.all().empty()) {
     how.next = next_.all();
+    how.without_nccl = next_.without_nccl();
     how.line = next_.line();
   }
   if (auto found = final_score())

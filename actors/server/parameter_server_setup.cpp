@@ -122,6 +122,7 @@ worker_requests_parts parameter_server_state::requests_parts() {
   out.scheduler = &scheduler_;
   out.model = &model_;
   out.shards = &shards_;
+  out.takes_offers = parts_.exchange != nullptr;
   out.notes = &parts_.notes;
   return out;
 }
@@ -131,6 +132,8 @@ step_pipeline_parts parameter_server_state::pipeline_parts() {
   out.settings = parts_.settings.training;
   out.model = &model_;
   out.shards = &shards_;
+  out.self = self_;
+  out.exchange = spawn_exchange_front(self_->system(), parts_.exchange);
   return out;
 }
 

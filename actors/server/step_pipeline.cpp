@@ -57,7 +57,7 @@ void step_pipeline::proceed() {
   while (!ordered_.empty()) {
     auto [order, rate] = std::move(ordered_.front());
     ordered_.pop_front();
-    if (!limit(begin(order, rate)))
+    if (!add_up(begin(order, rate)))
       return;
   }
   all_are_ordered();
@@ -65,6 +65,54 @@ void step_pipeline::proceed() {
     lead_.versions_made(before, made_);
   if (auto done = std::exchange(decided_, std::nullopt))
     lead_.decision_done(*done);
+}
+
+/// Goes on with a step when the gradients that are only offered are added up.
+/// While all shards do that, this one handles no message: the ledger must not
+/// be ahead of the weights. Returns as `limit`.
+bool step_pipeline::add_up(step next) {
+  shard_step offered;
+  offered.makes = next.what.makes;
+  double all = 0;
+  for (size_t i = 0; i < next.gradients.size(); ++i)
+    if (!next.gradients[i] && parts_.exchange) {
+      offered.gradients.push_back(next.what.gradients[i]);
+      offered.shares.push_back(next.what.shares[i]);
+      all += next.shares[i];
+    }
+  if (offered.gradients.empty())
+    return limit(std::move(next));
+  parts_.shards->add_up(offered);
+  parts_.self
+    ->request(parts_.exchange.front, caf::infinite, sum_atom_v, offered)
+    .await(
+      [this, next = std::move(next), all](const payload& sum) mutable {
+        lead_.attempt_later([&] {
+          use_sum(next, sum, all);
+          if (limit(std::move(next)))
+            proceed();
+        });
+      },
+      [this](const caf::error& why) {
+        parts_.shards->sum_failed(text_of(why));
+      });
+  return false;
+}
+
+/// In the place of the gradients that were offered.
+void step_pipeline::use_sum(step& next, const payload& sum, double share) {
+  std::vector<payload> gradients;
+  std::vector<double> shares;
+  for (size_t i = 0; i < next.gradients.size(); ++i)
+    if (next.gradients[i]) {
+      gradients.push_back(next.gradients[i]);
+      shares.push_back(next.shares[i]);
+    }
+  gradients.push_back(sum);
+  shares.push_back(share);
+  next.gradients = std::move(gradients);
+  next.shares = std::move(shares);
+  next.has_sum = true;
 }
 
 /// Goes on with a step when the norm of its gradient is limited. Returns
@@ -157,6 +205,10 @@ void step_pipeline::finish(step next) {
     what.makes, std::move(next.gradients), next.shares,
     {what.lr, what.scale, {what.factors.begin(), what.factors.end()}});
   made_ = what.makes;
+  if (!next.has_sum)
+    return;
+  gathered_ = made_;
+  parts_.exchange.exchange->gather(made_, parts_.model->newest());
 }
 
 void step_pipeline::finish(

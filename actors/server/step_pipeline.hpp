@@ -8,6 +8,7 @@
 
 #include "actors/core/push_hash.hpp"
 #include "actors/core/step_scheduler.hpp"
+#include "actors/runtime/exchange_front.hpp"
 #include "actors/server/lead.hpp"
 #include "actors/shards/shard_group.hpp"
 #include "actors/weights/server_model.hpp"
@@ -25,13 +26,17 @@ struct step_pipeline_parts {
   config::training_settings settings;
   server_model* model = nullptr;
   shard_group* shards = nullptr;
+  lead_actor::pointer self = nullptr;
+  /// Where gradients are added up that are only offered; or null.
+  node_exchange exchange{};
 };
 
 class step_pipeline {
 public:
   step_pipeline(lead& of, step_pipeline_parts parts);
 
-  /// Keeps a sound gradient until the policy decides on it.
+  /// Keeps a sound gradient, or one that is offered, until the policy decides
+  /// on it.
   void hold(const push_header& header, const payload& gradient);
 
   /// The learning rate of each step that was decided on, in their order.
@@ -51,6 +56,9 @@ public:
   /// about.
   bool is_open() const { return decided_.has_value(); }
 
+  /// Whether the nodes get the weights of this version from an exchange.
+  bool gathers(version of) const { return gathered_ == of; }
+
   /// Forgets all gradients: no more steps will be made.
   void clear();
 
@@ -65,9 +73,12 @@ private:
     shard_step what;
     std::vector<payload> gradients;
     std::vector<double> shares; ///< As in `what`, for the model.
+    bool has_sum = false;       ///< The last one, of those that were offered.
   };
 
   void proceed();
+  bool add_up(step next);
+  static void use_sum(step& next, const payload& sum, double share);
   bool limit(step next);
   bool measure(step next);
   void ask_for_factors(step next);
@@ -84,6 +95,7 @@ private:
   std::deque<std::pair<cores::update_order, double>> ordered_;
   version before_; ///< The version that the decision's first step begins from.
   version made_;   ///< The newest version.
+  version gathered_; ///< The newest one of a step with a sum.
   std::optional<cores::orders> decided_; ///< What is being carried out.
   bool shards_are_told_ = false;         ///< Of all its steps.
 };

@@ -82,14 +82,18 @@ void worker_requests::accept(const push_header& header, const payload& gradient,
     parts_.shards->refuse(id, header.id);
     return asks.deliver(refuse(push, why));
   }
-  hold(id, asks);
+  hold(id, asks, !push.gradient);
   lead_.attempt([&] { look_into(id, std::move(push)); });
 }
 
 // A GPU that fails here ends the run.
 void worker_requests::look_into(const request_id& id, arrived_push push) {
-  push.gradient = parts_.model->place(push.gradient);
-  auto own = parts_.model->sound(push.gradient) ? errc::none : errc::not_finite;
+  auto own = errc::none;
+  if (push.gradient) {
+    push.gradient = parts_.model->place(push.gradient);
+    if (!parts_.model->sound(push.gradient))
+      own = errc::not_finite;
+  }
   if (!parts_.shards->any())
     return complete(push, own);
   parts_.shards->expect(id, push.header.id, own,
@@ -173,13 +177,13 @@ arrived_push worker_requests::look_up(const push_header& header,
 }
 
 // Checks everything except the numbers. A gradient for another worker's samples
-// would count them twice; of one with the wrong size only the shape has been
-// sent.
+// would count them twice; of one with the wrong size, or that is offered, only
+// the shape has been sent.
 errc worker_requests::check(const arrived_push& push) const {
   if (!push.from)
     return errc::protocol_violation;
   const auto& gradient = push.gradient;
-  auto here = gradient || gradient.shape().bytes() == 0;
+  auto here = gradient || gradient.shape().bytes() == 0 || parts_.takes_offers;
   return here && parts_.model->fits(gradient) ? errc::none : errc::wrong_size;
 }
 
@@ -192,10 +196,12 @@ caf::error worker_requests::refuse(const arrived_push& push, errc why) {
 
 // The answer comes later. A worker has one request at a time; an earlier one
 // that is still open belongs to a lost connection.
-void worker_requests::hold(const request_id& id, weights_promise asks) {
+void worker_requests::hold(const request_id& id, weights_promise asks,
+                           bool offered) {
   auto& who = members_.at(id.worker);
   who.asks = std::move(asks);
   who.request = id.number;
+  who.offered = offered;
 }
 
 // -- members ------------------------------------------------------------------
@@ -250,9 +256,12 @@ void worker_requests::order_release(worker_id who,
 }
 
 void worker_requests::release(worker_id who, const release_header& header,
-                              const payload& weights) {
-  if (auto promise = std::exchange(members_.at(who).asks, std::nullopt))
-    promise->deliver(header, weights);
+                              const payload& weights, bool gathered) {
+  auto& its = members_.at(who);
+  if (auto promise = std::exchange(its.asks, std::nullopt))
+    promise->deliver(header, gathered && its.offered
+                               ? payload{weights.shape(), nullptr, nullptr}
+                               : weights);
 }
 
 void worker_requests::cancel(worker_id who) {

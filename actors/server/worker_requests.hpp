@@ -27,6 +27,8 @@ struct worker_requests_parts {
   cores::step_scheduler* scheduler = nullptr;
   const server_model* model = nullptr;
   shard_group* shards = nullptr;
+  /// Whether gradients may be offered, without their numbers.
+  bool takes_offers = false;
   /// Limits how far the recorder may lag: beyond that requests wait.
   recording::note_window* notes = nullptr;
 };
@@ -78,8 +80,10 @@ public:
   void order_release(worker_id who, const release_header& header);
 
   /// Answers the worker with these weights: it continues.
+  /// @param gathered Whether those who have offered gradients get the weights
+  /// gathered from all shards.
   void release(worker_id who, const release_header& header,
-               const payload& weights);
+               const payload& weights, bool gathered);
 
   /// Tells the worker that its current computation is of no use.
   void cancel(worker_id who);
@@ -94,9 +98,10 @@ private:
     life_number life;
     worker_actor handle;
     std::optional<weights_promise> asks;
-    sequence request;    ///< The number of that request.
-    sequence settled;    ///< Its last gradient that is applied or dropped.
-    sequence applied{0}; ///< Its last one that is applied.
+    sequence request;     ///< The number of that request.
+    sequence settled;     ///< Its last gradient that is applied or dropped.
+    sequence applied{0};  ///< Its last one that is applied.
+    bool offered = false; ///< Its gradient is: its weights come gathered.
   };
 
   void accept(const push_header& header, const payload& gradient,
@@ -111,7 +116,7 @@ private:
                        const payload& gradient) const;
   errc check(const arrived_push& push) const;
   caf::error refuse(const arrived_push& push, errc why);
-  void hold(const request_id& id, weights_promise asks);
+  void hold(const request_id& id, weights_promise asks, bool offered = false);
   bool is_held_up() const;
 
   lead& lead_;

@@ -81,7 +81,8 @@ bool path_choice::fits(const path_row& row, const proto::PathOffer& offer,
   if (wanted_ == name && row.facts.instead.empty())
     throw run_error("--transport " + name + ": " + *trouble + "; " +
                     row.remedy + ", or --transport auto");
-  if (possible)
+  // For `auto` it is one of several, as good where there is one GPU.
+  if (possible && (wanted_ == name || !row.facts.needs_gpu))
     say_("path         " + name + " is not used: " + *trouble);
   unfit_.insert(name);
   return false;

@@ -203,7 +203,7 @@ void remote_session_client_state::attached(
   if (auto next = servers_.next())
     return shake_hands_with(*next);
   keep_feedback();
-  link_ = servers_.join(feedback_);
+  link_ = servers_.join(feedback_, parts_.exchange);
   take_seat();
 }
 
@@ -273,7 +273,7 @@ void remote_session_client_state::seated(
       parts_.on_place(welcome_, places_.current(), as->worker);
   }
   attach_participant(self_, *participant_,
-                     {link_, as, servers_.way_of_gradients()});
+                     {link_, as, servers_.way_of_gradients(parts_.exchange)});
 }
 
 // Only a lead whose nodes go on without it says where the run's files are. The

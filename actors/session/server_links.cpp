@@ -115,8 +115,10 @@ std::vector<uint64_t> server_links::counts_with_feedback() const {
 }
 
 parameter_server_actor
-server_links::join(const std::shared_ptr<error_feedback>& feedback) {
+server_links::join(const std::shared_ptr<error_feedback>& feedback,
+                   const node_exchange& exchange) {
   joined_link_parts parts;
+  parts.exchange = exchange;
   for (const auto& one : in_order()) {
     parameter_server_actor to = one.link;
     if (one.codec)
@@ -132,7 +134,8 @@ server_links::join(const std::shared_ptr<error_feedback>& feedback) {
 }
 
 // Gradients that are compressed first are not sent early on any path.
-gradient_way server_links::way_of_gradients() const {
+gradient_way
+server_links::way_of_gradients(const node_exchange& exchange) const {
   if (all_.size() == 1)
     return all_.front().way;
   gradient_way out{nullptr, true};
@@ -143,6 +146,7 @@ gradient_way server_links::way_of_gradients() const {
     any |= one.way.early != nullptr;
     out.from_device &= one.way.from_device;
   }
+  out.from_device |= static_cast<bool>(exchange);
   if (any)
     out.early = std::make_shared<joined_gradient_stream>(std::move(parts));
   return out;

@@ -3,6 +3,7 @@
 // weights: the lead, and for a worker the shards in processes of their own.
 // Part of its session client's state; not thread-safe.
 
+#include "actors/runtime/exchange_front.hpp"
 #include "actors/worker/error_feedback.hpp"
 #include "config/text/settings.hpp"
 #include "config/values/address.hpp"
@@ -62,11 +63,13 @@ public:
   std::vector<uint64_t> counts_with_feedback() const;
 
   /// Makes one link for all; the error feedback is for those that compress.
-  parameter_server_actor join(const std::shared_ptr<error_feedback>& feedback);
+  /// @param exchange Of this node's GPU, if it has one with its shard; or null.
+  parameter_server_actor join(const std::shared_ptr<error_feedback>& feedback,
+                              const node_exchange& exchange);
 
   /// On which gradients leave for all: early for those that can take them so,
   /// from a GPU's memory if that suits all.
-  gradient_way way_of_gradients() const;
+  gradient_way way_of_gradients(const node_exchange& exchange) const;
 
   /// "shm", or "shm+stream" where servers are reached by both.
   std::string paths() const;

@@ -7,6 +7,7 @@
 
 #include "actors/core/step_scheduler.hpp"
 #include "actors/links/compressing_link.hpp"
+#include "actors/runtime/exchange_front.hpp"
 #include "actors/session/last_download.hpp"
 #include "actors/session/lead_seeker_state.hpp"
 #include "actors/session/path_choice.hpp"
@@ -115,6 +116,7 @@ struct remote_session_client_parts : lead_search {
   std::string transport = "auto"; ///< The path for tensors.
   config::overlap_rule overlap = config::overlap_rule::off;
   std::shared_ptr<transport::gpu_network> gpus{}; ///< For NCCL; or null.
+  node_exchange exchange{}; ///< With the shard of this node's GPU; or null.
   /// Memory of this process for tensors that others may read; null for none.
   std::shared_ptr<transport::shared_memory> memory;
   /// Measures what bfloat16 does to the speed of this worker, as in the hello.

@@ -68,11 +68,14 @@ remote_shard_actor::behavior_type remote_shard_state::make_behavior() {
       for (const auto& id : which)
         held_.erase(id);
     },
+    [this](sum_atom, const shard_step& order) { add_up(order); },
     [this](norm_atom, const shard_step& order) { return squares(order); },
     [this](measure_atom, const shard_step& order) { return measure(order); },
-    [this](order_atom, const shard_step& order) { return make(order); },
+    [this](order_atom, const shard_step& order) {
+      in_order([this, order] { make(order); });
+    },
     [this](release_atom, const request_id& id, const release_header& header) {
-      return release(id, header);
+      in_order([this, id, header] { release(id, header); });
     },
     [this](leave_atom, worker_id who, life_number life) { leave(who, life); },
     [this](state_atom, transfer_id id, const state_request& request) {
@@ -94,7 +97,8 @@ auto remote_shard_state::push(const push_header& header, const payload& part)
   if (auto err = unwelcome(header.id.worker, header.id.life))
     return err;
   request_id id{header.id.worker, header.id.life, header.request};
-  if (!part || part.shape() != parts_.weights) {
+  auto offered = !part && parts_.exchange;
+  if (!(part || offered) || part.shape() != parts_.weights) {
     report(id, header.id, errc::wrong_size);
     return caf::make_error(errc::wrong_size,
                            std::string{"part of a gradient does not have the "
@@ -108,10 +112,15 @@ auto remote_shard_state::push(const push_header& header, const payload& part)
                                               " has arrived before");
   }
   last = header.id;
-  auto placed = versions_.place(part);
-  held_.emplace(header.id, placed);
-  auto answer = hold(id);
-  report(id, header.id, model_.sound(placed) ? errc::none : errc::not_finite);
+  auto refused = offered ? errc::none : errc::not_finite;
+  auto& held = held_[header.id];
+  if (!offered) {
+    held = versions_.place(part);
+    if (model_.sound(held))
+      refused = errc::none;
+  }
+  auto answer = hold(id, offered);
+  report(id, header.id, refused);
   return answer;
 } catch (const std::exception& err) { // A GPU that has failed.
   auto why = caf::make_error(errc::failed, one_line(err));
@@ -148,10 +157,11 @@ caf::error remote_shard_state::unwelcome(worker_id who,
 
 // A worker that sends a new request has given up the earlier one: another
 // shard, or the lead, has refused it.
-auto remote_shard_state::hold(const request_id& id) -> weights_result {
+auto remote_shard_state::hold(const request_id& id, bool offered)
+  -> weights_result {
   close(id.worker, errc::duplicate, "the worker has asked again");
   auto promise = self_->make_response_promise<release_header, payload>();
-  requests_.insert_or_assign(id.worker, request{id, promise});
+  requests_.insert_or_assign(id.worker, request{id, promise, offered});
   return promise;
 }
 
@@ -163,48 +173,99 @@ void remote_shard_state::close(worker_id who, errc why,
 
 // -- decisions of the lead ----------------------------------------------------
 
+/// Orders wait for the sum that the lead has ordered before them.
+template <class Work>
+void remote_shard_state::in_order(Work work) {
+  if (adds_up_)
+    ordered_.push_back(std::move(work));
+  else
+    work();
+}
+
+// This actor goes on, since it may be waiting for a shard that is lost.
+void remote_shard_state::add_up(const shard_step& order) {
+  adds_up_ = true;
+  self_->request(parts_.exchange.front, caf::infinite, sum_atom_v, order)
+    .then([this](const payload& sum) { go_on_with(sum); },
+          [this](const caf::error& why) {
+            self_->send(parts_.registrar, refuse_atom_v, text_of(why));
+          });
+}
+
+void remote_shard_state::go_on_with(const payload& sum) {
+  sum_ = sum;
+  adds_up_ = false;
+  for (auto& work : std::exchange(ordered_, {}))
+    work();
+}
+
+/// The offered ones are in one sum, the mean of them.
 auto remote_shard_state::gradients_of(const shard_step& order) const
   -> step_gradients {
   if (order.makes != version_.next())
     throw run_error("told to make version " + to_string(order.makes) +
                     " from " + to_string(version_));
-  step_gradients out{{}, {order.shares.begin(), order.shares.end()}};
-  for (const auto& id : order.gradients)
-    out.all.push_back(held_.at(id));
+  step_gradients out{};
+  double offered = 0;
+  for (size_t i = 0; i < order.gradients.size(); ++i) {
+    const auto& held = held_.at(order.gradients[i]);
+    if (!held) {
+      offered += order.shares[i];
+      continue;
+    }
+    out.all.push_back(held);
+    out.shares.push_back(order.shares[i]);
+  }
+  if (offered > 0) {
+    out.all.push_back(sum_);
+    out.shares.push_back(offered);
+    out.have_sum = true;
+  }
   return out;
 }
 
-// An error here, as in `make`, ends this actor; the lead is told, with the
-// reason.
+/// An error here, as in `make`, ends this actor; the lead is told, with the
+/// reason.
+template <class Answer, class Find>
+caf::result<Answer> remote_shard_state::answer_in_order(Find find) {
+  auto asks = self_->make_response_promise<Answer>();
+  in_order([this, asks, find = std::move(find)]() mutable {
+    try {
+      asks.deliver(find());
+    } catch (const std::exception& err) {
+      auto why = caf::make_error(errc::failed, one_line(err));
+      self_->quit(why);
+      asks.deliver(why);
+    }
+  });
+  return asks;
+}
+
 caf::result<shard_squares>
-remote_shard_state::squares(const shard_step& order) try {
-  auto [gradients, shares] = gradients_of(order);
-  shard_squares out;
-  auto sum = model_.squares(gradients, shares);
-  out.parts.assign(sum.parts().begin(), sum.parts().end());
-  return out;
-} catch (const std::exception& err) {
-  auto why = caf::make_error(errc::failed, one_line(err));
-  self_->quit(why);
-  return why;
+remote_shard_state::squares(const shard_step& order) {
+  return answer_in_order<shard_squares>([this, order] {
+    auto of = gradients_of(order);
+    shard_squares out;
+    auto sum = model_.squares(of.all, of.shares);
+    out.parts.assign(sum.parts().begin(), sum.parts().end());
+    return out;
+  });
 }
 
 caf::result<shard_measures>
-remote_shard_state::measure(const shard_step& order) try {
-  auto [gradients, shares] = gradients_of(order);
-  if (!model_.has_factors())
-    throw run_error("told to measure parameters, of which its optimiser makes "
-                    "no use");
-  return to_message(
-    model_.measure(versions_.newest_flat(), gradients, shares, order.scale));
-} catch (const std::exception& err) {
-  auto why = caf::make_error(errc::failed, one_line(err));
-  self_->quit(why);
-  return why;
+remote_shard_state::measure(const shard_step& order) {
+  return answer_in_order<shard_measures>([this, order] {
+    auto of = gradients_of(order);
+    if (!model_.has_factors())
+      throw run_error("told to measure parameters, of which its optimiser "
+                      "makes no use");
+    return to_message(
+      model_.measure(versions_.newest_flat(), of.all, of.shares, order.scale));
+  });
 }
 
 void remote_shard_state::make(const shard_step& order) try {
-  auto [gradients, shares] = gradients_of(order);
+  auto [gradients, shares, have_sum] = gradients_of(order);
   auto next = versions_.step_buffer();
   model_.apply(
     next, versions_.newest_flat(), gradients, shares,
@@ -213,6 +274,11 @@ void remote_shard_state::make(const shard_step& order) try {
   version_ = order.makes;
   for (const auto& id : order.gradients)
     held_.erase(id);
+  if (!have_sum)
+    return;
+  sum_ = {};
+  gathered_ = version_;
+  parts_.exchange.exchange->gather(version_, versions_.newest());
 } catch (const std::exception& err) {
   self_->quit(caf::make_error(errc::failed, one_line(err)));
 }
@@ -228,9 +294,11 @@ void remote_shard_state::release(const request_id& id,
   auto found = requests_.find(id.worker);
   if (found == requests_.end() || found->second.id != id)
     return;
-  auto asks = std::move(found->second.asks);
+  auto [_, asks, offered] = std::move(found->second);
   requests_.erase(found);
-  asks.deliver(header, versions_.newest());
+  auto by_gather = offered && gathered_ == version_;
+  asks.deliver(header, by_gather ? payload{parts_.weights, nullptr, nullptr}
+                                 : versions_.newest());
 }
 
 void remote_shard_state::leave(worker_id who, life_number life) {

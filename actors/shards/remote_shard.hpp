@@ -8,6 +8,7 @@
 // An actor without a thread of its own, like the lead: the thread that brings a
 // request runs it (actors/runtime/inline_execution.hpp).
 
+#include "actors/runtime/exchange_front.hpp"
 #include "actors/segments/module_roster.hpp"
 #include "actors/shards/piece_writer.hpp"
 #include "actors/shards/shard_model.hpp"
@@ -35,6 +36,8 @@ struct remote_shard_parts {
   payload_memory_ptr memory = heap_memory(); ///< For versions of the weights.
   shard_registrar_actor registrar;
   module_roster_ptr modules; ///< Beside it; or null.
+  /// Where it adds up gradients that are only offered; or null.
+  node_exchange exchange{};
   /// Called once, when the run is over.
   std::function<void(const run_end&)> on_end;
 };
@@ -57,24 +60,32 @@ private:
   struct request {
     request_id id;
     weights_promise asks;
+    bool offered = false; ///< Its gradient was; so its weights are gathered.
   };
 
   struct step_gradients {
     std::vector<payload> all;
     std::vector<double> shares;
+    bool have_sum = false; ///< The last one.
   };
 
   weights_result push(const push_header& header, const payload& part);
   weights_result pull(const pull_header& header);
   caf::error unwelcome(worker_id who, life_number life) const;
   void report(const request_id& request, const push_id& gradient, errc refused);
-  weights_result hold(const request_id& id);
+  weights_result hold(const request_id& id, bool offered = false);
   void close(worker_id who, errc why, const std::string& text);
   void begin(transfer_id id, const shard_state& state,
              const payload_shape& shape);
   void add_piece(const chunk& piece);
   void load(const payload& flat);
   void credit(transfer_id id, uint64_t received);
+  void add_up(const shard_step& order);
+  void go_on_with(const payload& sum);
+  template <class Work>
+  void in_order(Work work);
+  template <class Answer, class Find>
+  caf::result<Answer> answer_in_order(Find find);
   step_gradients gradients_of(const shard_step& order) const;
   caf::result<shard_squares> squares(const shard_step& order);
   caf::result<shard_measures> measure(const shard_step& order);
@@ -103,7 +114,11 @@ private:
   std::map<worker_id, request> requests_;
   std::map<worker_id, life_number> gone_; ///< The last life that has ended.
   std::map<worker_id, push_id> last_;     ///< The last gradient of each worker.
-  std::map<push_id, payload> held_;
+  std::map<push_id, payload> held_;       ///< Empty: it is only offered.
+  bool adds_up_ = false; ///< A sum is under way, or has failed.
+  payload sum_;          ///< Of the next step's offered gradients.
+  version gathered_;     ///< The newest version that all have got.
+  std::vector<std::function<void()>> ordered_; ///< While it adds up.
   bool over_ = false;
   std::optional<transport::chunk_receiver> arriving_;
   transfer_id arriving_id_{0};

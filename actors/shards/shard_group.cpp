@@ -121,6 +121,14 @@ void shard_group::ask_all(Atom verb, const shard_step& of, Then then) {
            });
 }
 
+void shard_group::add_up(const shard_step& offered) {
+  tell_all(sum_atom_v, offered);
+}
+
+void shard_group::sum_failed(const std::string& why) {
+  self_->send(registrar_, refuse_atom_v, why);
+}
+
 void shard_group::squares(const shard_step& of,
                           std::function<void(const models::exact_sum&)> then) {
   ask_all<shard_squares>(norm_atom_v, of,

@@ -64,6 +64,13 @@ public:
   /// The lead refuses its part, whatever the other shards report.
   void refuse(const request_id& id, const push_id& gradient);
 
+  /// Has the shards add up these gradients, which they are only offered, all at
+  /// a time with the lead. What is asked of them for the step comes after that.
+  void add_up(const shard_step& offered);
+
+  /// The lead's part of a sum has failed.
+  void sum_failed(const std::string& why);
+
   /// Asks for the squares of the other shards' parts of a step's mean gradient.
   /// `then` gets their sum; until it was called the lead handles no message. It
   /// is never called if a shard fails.

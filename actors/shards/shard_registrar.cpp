@@ -63,6 +63,7 @@ shard_registrar_actor::behavior_type shard_registrar_state::make_behavior() {
     },
     [this](state_atom, const shard_fetch_ptr& wish) { return fetch(wish); },
     [this](leave_atom, shard_id) { self_->send(parts_.lead, stop_atom_v); },
+    [this](refuse_atom, const std::string& why) { sum_failed(why); },
     [this](tick_atom) { ping(); },
     [this](stop_atom, const run_end& how) { stop(how); },
   };
@@ -287,6 +288,8 @@ void shard_registrar_state::lost(const caf::actor_addr& who,
   auto gone = std::move(shards_.extract(found).mapped());
   if (!complete_)
     return note_missing();
+  if (parts_.exchange)
+    parts_.exchange->end("another node is lost");
   auto line = "parameter server shard " + to_string(gone.rank) + " at " +
               config::to_string(gone.where) + " is lost (" + why + ")";
   if (parts_.goes_on)
@@ -299,6 +302,22 @@ void shard_registrar_state::lost(const caf::actor_addr& who,
   self_->send(parts_.lead, refuse_atom_v,
               line + "; start the parameter server again with --resume auto, "
                      "and the shards that have ended");
+}
+
+// Whether a shard is lost shows in a moment: then that is the reason.
+void shard_registrar_state::sum_failed(const std::string& why) {
+  constexpr double for_the_reason = 1; // s
+  if (parts_.exchange)
+    parts_.exchange->end("a sum has failed");
+  self_->run_delayed(to_timespan(for_the_reason), [this, why] {
+    if (shards_.size() < ranges().size())
+      return;
+    if (parts_.goes_on)
+      return go_on(why, true);
+    self_->send(parts_.lead, refuse_atom_v,
+                why + "; start the nodes again with --resume auto, and with "
+                      "--transport stream if that happens again");
+  });
 }
 
 void shard_registrar_state::watch_arrivals() {
@@ -324,12 +343,13 @@ bool shard_registrar_state::stood_still() const {
 // Waits for the news of others that died at the same time. When this process
 // stood still, its connections say nothing about the others: all of them are
 // expected, and the next life goes without those that do not come.
-void shard_registrar_state::go_on(const std::string& why) {
+void shard_registrar_state::go_on(const std::string& why, bool without_nccl) {
   constexpr double for_others = 0.25; // s
   if (std::exchange(goes_on_, true))
     return;
-  self_->run_delayed(to_timespan(for_others), [this, why] {
+  self_->run_delayed(to_timespan(for_others), [this, why, without_nccl] {
     run_end how{1, why};
+    how.without_nccl = without_nccl;
     how.next.push_back(shard_id{0});
     for (uint32_t k = 1; k <= ranges().size(); ++k)
       if (auto found = shards_.find(shard_id{k});

@@ -16,6 +16,7 @@
 #include "messages/interfaces.hpp"
 #include "messages/transport/chunked/chunked.hpp"
 #include "messages/transport/chunked/outgoing.hpp"
+#include "messages/transport/nccl/gpu_exchange.hpp"
 
 #include <map>
 #include <memory>
@@ -37,6 +38,8 @@ struct shard_registrar_parts {
   /// s without a new shard, or more of the state that one is sent, until the
   /// shards that are missing count as lost; 0: never.
   double patience = 0;
+  /// Of the lead's GPU: it waits for no lost shard; or null.
+  transport::gpu_exchange_ptr exchange{};
 };
 
 class shard_registrar_state {
@@ -97,7 +100,8 @@ private:
   static void copy(const shard_fetch& to, uint64_t index, uint64_t first,
                    std::span<const std::byte> bytes);
   void lost(const caf::actor_addr& who, const std::string& why);
-  void go_on(const std::string& why);
+  void go_on(const std::string& why, bool without_nccl = false);
+  void sum_failed(const std::string& why);
   void watch_arrivals();
   bool stood_still() const;
   void ping();

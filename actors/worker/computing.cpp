@@ -8,6 +8,7 @@
 #include "models/engine/loss_scale.hpp"
 #include "models/engine/replicas.hpp"
 #include "models/guarded.hpp"
+#include "models/optim/aggregate.hpp"
 
 #include <ATen/Parallel.h>
 #include <c10/core/StreamGuard.h>
@@ -148,8 +149,7 @@ compute_actor::behavior_type compute_state::make_behavior() {
 /// device is asked, which may have failed.
 caf::expected<at::Tensor>
 compute_state::take_gradient(const gradient_way& way) try {
-  auto stays =
-    way.from_device && !engine_.device().is_cpu() && others_.empty();
+  auto stays = way.from_device && !engine_.device().is_cpu() && others_.empty();
   return (stays ? on_device_ : gradients_).take_tensor();
 } catch (const std::exception& err) {
   return failed(errc::failed, err);
@@ -200,6 +200,8 @@ compute_state::compute(const compute_task& task,
   report.gradient = to_payload(gradient);
   if (found.finite)
     report.gradient.know_finite(*found.finite);
+  else if (report.gradient.device() != nullptr)
+    report.gradient.know_finite(models::all_finite(gradient));
   report.statistics = kept_statistics(engine_.layout(), rule_, gradient);
   report.samples = found.samples;
   report.loss = found.loss;

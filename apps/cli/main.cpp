@@ -83,18 +83,18 @@ void configure(caf::actor_system_config& target,
 app::node start(caf::actor_system& system, const config::resolved& config,
                 const app::server_options& options,
                 const app::known_nodes_ptr& nodes) {
-  const auto& [on_end, earlier, interrupted] = options;
+  app::node_options others{options.on_end, nodes, options.exchange,
+                           options.interrupted};
   switch (config.values.what) {
   case config::role::worker:
-    return app::start_participant(system, config, on_end, nodes, interrupted);
+    return app::start_participant(system, config, others);
   case config::role::evaluator:
     return config.values.evaluation.follow == "ps"
-             ? app::start_participant(system, config, on_end, nodes,
-                                      interrupted)
-             : app::start_follower(system, config, on_end);
+             ? app::start_participant(system, config, others)
+             : app::start_follower(system, config, options.on_end);
   default:
     if (config::is_remote_shard(config.values))
-      return app::start_shard(system, config, on_end, nodes);
+      return app::start_shard(system, config, others);
     return app::start_server(system, config, options);
   }
 }
@@ -215,16 +215,14 @@ exit_status run_evaluation(const config::resolved& config,
 /// others.
 class own_worker {
 public:
-  own_worker(config::resolved config, const app::end_callback& on_end,
-             const app::known_nodes_ptr& nodes) {
+  own_worker(config::resolved config, const app::node_options& options) {
     config.values.what = config::role::worker;
     // It looks for its lead as long as its shard, which knows when to end.
     config.values.cluster.connect_timeout = endless;
     configure(settings_, config.values);
     system_.emplace(settings_);
     system_->await_actors_before_shutdown(false);
-    node_ = app::start_participant(*system_, config, on_end, nodes,
-                                   [] { return false; });
+    node_ = app::start_participant(*system_, config, options);
   }
 
   void stop() { node_.stop(); }
@@ -251,15 +249,15 @@ exit_status run(const config::resolved& config, app::signal_pump& signals,
   auto peer = config::is_peer(config.values);
   auto nodes =
     std::make_shared<app::known_nodes>(config.values, app::this_life());
+  auto exchange = or_leave(
+    [&] { return app::gpu_exchange_for(config.values, recording::say); });
   auto node = or_leave([&] {
     return start(system, config,
                  {[&](const run_end& how) {
                     peer ? both.shard_ended(how) : signals.end(how);
                   },
-                  std::move(earlier),
-                  [&] {
-                    return signals.arrived();
-                  }},
+                  std::move(earlier), [&] { return signals.arrived(); },
+                  exchange},
                  nodes);
   });
   signals.begun();
@@ -268,14 +266,16 @@ exit_status run(const config::resolved& config, app::signal_pump& signals,
     both.worker_ended({});
   else if (peer)
     or_leave([&] {
-      worker.emplace(
-        config,
-        [&](const run_end& how) {
-          if (how.status != 0)
-            complain(how.line);
-          both.worker_ended({how.status, {}});
-        },
-        nodes);
+      worker.emplace(config,
+                     app::node_options{[&](const run_end& how) {
+                                         if (how.status != 0)
+                                           complain(how.line);
+                                         both.worker_ended({how.status, {}});
+                                       },
+                                       nodes, exchange,
+                                       [] {
+                                         return false;
+                                       }});
     });
   auto how = signals.wait(node.stop, models::give_back_idle_tensor_memory);
   if (how.next.empty())

@@ -32,6 +32,8 @@ config::next_life place_in(const run_end& how, const known_nodes& known,
   out.rank = static_cast<uint32_t>(mine - how.next.begin());
   out.peers = static_cast<uint32_t>(how.next.size());
   out.has_led = known.rank() == shard_id{0};
+  auto before = this_life();
+  out.without_nccl = how.without_nccl || (before && before->without_nccl);
   out.evaluator = settings.cluster.evaluator.value_or(false);
   // Each node goes on with batches of the same size.
   if (settings.training.global_batch_size)

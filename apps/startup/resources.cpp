@@ -1,9 +1,12 @@
 #include "apps/startup/resources.hpp"
 
 #include "apps/startup/cores.hpp"
+#include "apps/startup/next_life.hpp"
 #include "config/patterns/placement.hpp"
 #include "config/schema/paths.hpp"
+#include "config/schema/policies.hpp"
 #include "config/text/failure.hpp"
+#include "config/values/compression.hpp"
 #include "models/device/accelerator.hpp"
 #include "models/device/gpu_choice.hpp"
 #include "models/device/nccl/network.hpp"
@@ -280,11 +283,14 @@ gpu_network_for(const config::settings& settings,
   auto must = wanted != nullptr && wanted->needs_gpu;
   if (!must && cluster.transport != "auto")
     return nullptr;
+  if (auto next = this_life(); next && next->without_nccl)
+    return nullptr;
   auto device = models::device_named(settings.training.device);
   if (device.is_cpu() && must)
-    throw run_error("--transport nccl: sends from GPU to GPU, and this node has "
-                    "its tensors in the host's memory; add --device cuda, or "
-                    "use --transport auto");
+    throw run_error(
+      "--transport nccl: sends from GPU to GPU, and this node has "
+      "its tensors in the host's memory; add --device cuda, or "
+      "use --transport auto");
   if (device.is_cpu() ||
       settings.parallel.mode != config::parallel_mode::data_parallel)
     return nullptr;
@@ -298,6 +304,22 @@ gpu_network_for(const config::settings& settings,
   }
   return models::nccl::make_network(found.library, device.index(),
                                     models::gpu_of_all(device.index()));
+}
+
+// The running statistics lie behind the gradients, and so are averaged as these
+// are.
+transport::gpu_exchange_ptr
+gpu_exchange_for(const config::settings& settings,
+                 const std::function<void(const std::string&)>& say) {
+  using enum config::compression_kind;
+  auto kind = config::parse_compression(settings.cluster.compression).kind;
+  auto adds_up = config::is_peer(settings) &&
+                 settings.cluster.shards > 1 &&
+                 config::facts_of(settings.policy).summable &&
+                 settings.training.buffers == config::buffers_rule::average &&
+                 (kind == none || kind == fp16 || kind == bf16);
+  auto network = adds_up ? gpu_network_for(settings, say) : nullptr;
+  return network ? std::make_shared<transport::gpu_exchange>(network) : nullptr;
 }
 
 size_t terminal_width() {

@@ -4,7 +4,7 @@
 
 #include "config/text/settings.hpp"
 #include "messages/payload.hpp"
-#include "messages/transport/nccl/gpu_network.hpp"
+#include "messages/transport/nccl/gpu_exchange.hpp"
 #include "messages/transport/shm/shared_memory.hpp"
 #include "models/optim/lanes.hpp"
 
@@ -76,6 +76,13 @@ bool computes_parts_of(const std::optional<uint32_t>& server,
 transport::gpu_network_ptr
 gpu_network_for(const config::settings& settings,
                 const std::function<void(const std::string&)>& say);
+
+/// Where shard and worker of this peer meet, if all nodes add up their
+/// gradients over NCCL: in synchronous runs whose nodes have GPUs. Else null;
+/// then gpu_network_for is to be asked.
+transport::gpu_exchange_ptr
+gpu_exchange_for(const config::settings& settings,
+                 const std::function<void(const std::string&)>& say);
 
 /// Columns of the terminal on stdout; 0 when stdout is not a terminal.
 size_t terminal_width();

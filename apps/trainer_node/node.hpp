@@ -9,6 +9,7 @@
 #include "config/run_folder/run_lock.hpp"
 #include "config/sources/resolve.hpp"
 #include "messages/interfaces.hpp"
+#include "messages/transport/nccl/gpu_exchange.hpp"
 
 #include <filesystem>
 #include <functional>
@@ -35,11 +36,22 @@ using end_callback = std::function<void(const run_end&)>;
 /// start.
 std::string plan_with_model(const config::resolved& config);
 
+/// What a node is started with, beside its settings.
+struct node_options {
+  end_callback on_end;
+  known_nodes_ptr nodes;
+  /// Between shard and worker of a peer with a GPU; or null.
+  transport::gpu_exchange_ptr exchange = {};
+  /// Whether the user has asked the process to stop; may be empty.
+  std::function<bool()> interrupted = {};
+};
+
 struct server_options {
   end_callback on_end;
   earlier_start earlier = {}; ///< Found when the settings were read.
   /// Whether the user has asked the process to stop; may be empty.
   std::function<bool()> interrupted = {};
+  transport::gpu_exchange_ptr exchange = {}; ///< As in `node_options`.
 };
 
 /// The parameter server with coordinator, checkpoint writer and recorder. With
@@ -51,16 +63,14 @@ node start_server(caf::actor_system& system, const config::resolved& config,
 /// A parameter server shard with a rank above 0, which connects to its lead.
 /// Throws `failure` when it cannot start.
 node start_shard(caf::actor_system& system, const config::resolved& config,
-                 const end_callback& on_end, const known_nodes_ptr& nodes);
+                 const node_options& options);
 
 /// A worker or an evaluator, which connects to its parameter server. With
 /// `--compute external`, the process that computes has to connect first.
-/// @param interrupted Whether the user has asked this process to stop.
 /// Throws `failure` when it cannot start.
 node start_participant(caf::actor_system& system,
                        const config::resolved& config,
-                       const end_callback& on_end, const known_nodes_ptr& nodes,
-                       const std::function<bool()>& interrupted);
+                       const node_options& options);
 
 /// An evaluator that follows a folder of checkpoints, without a parameter
 /// server. Ends when the run's summary exists.

@@ -155,7 +155,6 @@ remote_session_client_parts session_parts_of(const participant_plan& plan) {
   out.transport = cluster.transport;
   out.overlap = plan.overlap;
   out.memory = shared_memory_for(cluster);
-  out.gpus = gpu_network_for(plan.settings, recording::say);
   out.leases = plan.leases.value_or(out.leases);
   out.takes_last = plan.takes_last;
   out.awaits_score = plan.awaits_score;
@@ -175,6 +174,17 @@ remote_session_client_parts session_parts_of(const participant_plan& plan) {
   return out;
 }
 
+/// Adds what its GPU has for the tensors of this node. What NCCL adds up needs
+/// no NCCL of its own on the way to a shard.
+void add_ways(remote_session_client_parts& parts,
+              const config::settings& settings, node_exchange exchange) {
+  if (!exchange)
+    parts.gpus = gpu_network_for(settings, recording::say);
+  else if (parts.transport == "nccl")
+    parts.transport = "auto";
+  parts.exchange = std::move(exchange);
+}
+
 /// Ends the process that computes, if any, with the run.
 supervisor_actor spawn_supervisor(caf::actor_system& system,
                                   const external_compute& process,
@@ -192,11 +202,12 @@ supervisor_actor spawn_supervisor(caf::actor_system& system,
 
 node start_participant(caf::actor_system& system,
                        const config::resolved& config,
-                       const end_callback& on_end, const known_nodes_ptr& nodes,
-                       const std::function<bool()>& interrupted) {
-  auto process = process_for(config.values, interrupted);
-  auto supervisor = spawn_supervisor(system, process, on_end);
+                       const node_options& options) {
+  auto process = process_for(config.values, options.interrupted);
+  auto supervisor = spawn_supervisor(system, process, options.on_end);
   auto parts = session_parts_of(plan_participant(config.values, process));
+  add_ways(parts, config.values,
+           spawn_exchange_front(system, options.exchange));
   if (process.line) {
     process.memory = parts.memory
                        ? parts.memory
@@ -210,9 +221,9 @@ node start_participant(caf::actor_system& system,
   }
   parts.hello = make_hello(config);
   parts.supervisor = supervisor;
-  parts.on_place = [nodes, line = process.line](const proto::Welcome& welcome,
-                                                const config::address& lead,
-                                                worker_id as) {
+  parts.on_place = [nodes = options.nodes, line = process.line](
+                     const proto::Welcome& welcome, const config::address& lead,
+                     worker_id as) {
     nodes->note(welcome, lead, as);
     if (line)
       line->send(external::process_frame_kind::place, as.value);

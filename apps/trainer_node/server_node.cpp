@@ -28,13 +28,22 @@ using recording::say;
 /// How the tensors of this process travel.
 struct ways {
   std::shared_ptr<transport::shared_memory> memory; ///< Or null.
-  transport::gpu_network_ptr gpus;                 ///< Or null.
+  transport::gpu_network_ptr gpus;                  ///< Or null.
+  std::optional<transport::group_id> gpu_group{};
 };
 
-ways find_ways(const server_plan& plan) {
+ways find_ways(const server_plan& plan,
+               const transport::gpu_exchange_ptr& exchange) {
   const auto& settings = plan.config.values;
-  return {find_shared_memory(settings.cluster, plan.weights(), say),
-          gpu_network_for(settings, say)};
+  ways out{find_shared_memory(settings.cluster, plan.weights(), say),
+           exchange ? nullptr : gpu_network_for(settings, say)};
+  if (!exchange)
+    return out;
+  transport::exchange_terms terms;
+  terms.id = exchange->make_id();
+  out.gpu_group = terms.id;
+  open_exchange(*exchange, terms, settings, plan.layout, say);
+  return out;
 }
 
 /// Where shards in processes of their own register.
@@ -45,10 +54,10 @@ spawn_registrar(caf::actor_system& system, const server_plan& plan,
   const auto& settings = plan.config.values;
   return spawn<shard_registrar_actor, shard_registrar_state>(
     system, placement::scheduled,
-    shard_registrar_parts{life.with.lead, make_beginnings(plan.parts), roster,
-                          settings.cluster.liveness_timeout,
-                          survives_losses(settings),
-                          this_life() ? time_to_come(settings) : 0});
+    shard_registrar_parts{
+      life.with.lead, make_beginnings(plan.parts), roster,
+      settings.cluster.liveness_timeout, survives_losses(settings),
+      this_life() ? time_to_come(settings) : 0, plan.parts.exchange});
 }
 
 /// What the server tells the nodes that come to it.
@@ -70,6 +79,7 @@ admission_parts make_admission_parts(caf::actor_system& system,
   out.memory = with.memory;
   out.frozen = plan.parts.from.frozen;
   out.gpus = with.gpus;
+  out.gpu_group = with.gpu_group;
   module_owner owner{parameter_server_actor{life.with.lead},
                      {},
                      {0, layout.count()},
@@ -144,13 +154,14 @@ node start_server(caf::actor_system& system, const config::resolved& given,
   if (!is_decided)
     return unstarted(options, stopped_before_begin());
   auto plan = plan_server(config, data, from, say);
+  plan.parts.exchange = options.exchange;
   if (auto how = end_before_begin(plan, options.interrupted, say))
     return unstarted(options, *how);
   choose_devices(plan.computing);
   begin(plan, say);
   ways with;
   if (!alone)
-    with = find_ways(plan);
+    with = find_ways(plan, options.exchange);
   auto parts = plan.parts;
   if (with.memory)
     parts.memory = transport::shared_or_heap(with.memory);

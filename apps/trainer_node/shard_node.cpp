@@ -12,10 +12,12 @@
 #include "apps/startup/resources.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/segment_places.hpp"
+#include "apps/trainer_node/tensor_ways.hpp"
 #include "messages/run_record.hpp"
 
 #include <unistd.h>
 
+#include <cstring>
 #include <functional>
 #include <utility>
 
@@ -29,6 +31,7 @@ struct shard_options {
   config::settings settings; ///< Of this node only.
   supervisor_actor supervisor;
   std::function<void(const run_end&)> on_end;
+  transport::gpu_exchange_ptr exchange; ///< Or null.
 };
 
 /// The elements of the flat weights that this shard has.
@@ -37,6 +40,22 @@ models::element_range range_of(const config::settings& settings,
   auto layout = models::layout_of(settings.training, classes);
   return cut_parameters(layout, settings.cluster.shards)
     .at(*settings.cluster.rank);
+}
+
+/// Meets the other shards over NCCL, if the lead wants that. Returns whether it
+/// does.
+bool join_exchange(const shard_options& options,
+                   const config::settings& settings,
+                   const proto::Welcome& welcome) {
+  transport::exchange_terms terms;
+  const auto& id = welcome.gpu_group();
+  if (!options.exchange || id.size() != terms.id.size())
+    return false;
+  std::memcpy(terms.id.data(), id.data(), id.size());
+  auto layout =
+    models::layout_of(settings.training, description_of(welcome).data.classes);
+  open_exchange(*options.exchange, terms, settings, layout, say);
+  return true;
 }
 
 /// The shard for one life of the lead, and its admission for workers.
@@ -51,7 +70,8 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
   admission.weights = {type, welcome.parameters()};
   admission.whole = {type, welcome.region()};
   admission.parameters = admission.weights.count;
-  admission.gpus = gpu_network_for(settings, say);
+  if (!options.exchange)
+    admission.gpus = gpu_network_for(settings, say);
   admission.codec = transport::make_codec(
     config::parse_compression(cluster.compression), admission.weights.count, 0);
   admission.memory = find_shared_memory(cluster, admission.weights, say);
@@ -64,6 +84,8 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
   if (admission.memory)
     parts.memory = transport::shared_or_heap(admission.memory);
   parts.registrar = registrar;
+  if (join_exchange(options, settings, welcome))
+    parts.exchange = spawn_exchange_front(system, options.exchange);
   parts.on_end = options.on_end;
   computing_parts computing;
   computing.settings = settings;
@@ -104,11 +126,12 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
 } // namespace
 
 node start_shard(caf::actor_system& system, const config::resolved& config,
-                 const end_callback& on_end, const known_nodes_ptr& nodes) {
+                 const node_options& options) {
+  const auto& nodes = options.nodes;
   const auto& settings = config.values;
   require_port(listens_at(settings.cluster));
   auto supervisor = spawn<supervisor_actor, supervisor_state>(
-    system, placement::scheduled, supervisor_parts{on_end});
+    system, placement::scheduled, supervisor_parts{options.on_end});
   shard_session_client_parts parts;
   parts.host = settings.cluster.host;
   parts.port = settings.cluster.port;
@@ -144,16 +167,16 @@ node start_shard(caf::actor_system& system, const config::resolved& config,
   }
   parts.patience_with_lock = patience_with_lock(settings);
   parts.waits_after_failure = !config::is_peer(settings);
-  parts.make = [&system, settings,
-                supervisor](const proto::Welcome& welcome,
-                            const shard_registrar_actor& registrar,
-                            const session_client_actor& session) {
-    return make_shard(system,
-                      {settings, supervisor,
-                       [session](const run_end& how) {
-                         anon_send(session, ended_atom_v, how);
-                       }},
-                      welcome, registrar);
+  parts.make = [&system, settings, supervisor, exchange = options.exchange](
+                 const proto::Welcome& welcome,
+                 const shard_registrar_actor& registrar,
+                 const session_client_actor& session) {
+    return make_shard(
+      system,
+      {settings, supervisor,
+       [session](const run_end& how) { anon_send(session, ended_atom_v, how); },
+       exchange},
+      welcome, registrar);
   };
   auto session_client = spawn<session_client_actor, shard_session_client_state>(
     system, placement::detached, std::move(parts));

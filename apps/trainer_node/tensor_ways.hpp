@@ -1,10 +1,11 @@
 #pragma once
-// Whether the gradients of a run are compressed. Free functions, called by main
-// when the process starts.
+// How the tensors of a run travel: compressed or not, added up over GPUs. Free
+// functions, called by main when the process starts.
 
 #include "actors/links/compressing_link.hpp"
 #include "apps/trainer_node/origin.hpp"
 #include "messages/transport/compression/compression.hpp"
+#include "messages/transport/nccl/gpu_exchange.hpp"
 #include "models/layout/flat_layout.hpp"
 
 namespace troupe::app {
@@ -22,5 +23,12 @@ transport::codec_ptr codec_of(const config::settings& settings,
 /// The same for the workers of this process.
 compression compression_of(const config::settings& settings, const origin& from,
                            const models::flat_layout& layout);
+
+/// Has the exchange of this peer meet those of the others.
+/// @param terms Names the group; the rest is filled in.
+void open_exchange(transport::gpu_exchange& exchange,
+                   transport::exchange_terms terms,
+                   const config::settings& settings,
+                   const models::flat_layout& layout, const speech& say);
 
 } // namespace troupe::app

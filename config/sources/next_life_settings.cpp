@@ -15,6 +15,7 @@ constexpr const char* unknown = "-";
 /// Facts, as the bits of one number.
 constexpr unsigned has_evaluator = 1;
 constexpr unsigned has_led_before = 2;
+constexpr unsigned is_without_nccl = 4;
 
 given give(const char* id, const std::string& text) {
   return {&key_of(id), text, {origin::source::environment, next_life_variable}};
@@ -33,10 +34,11 @@ next_life parse_next_life(const std::string& text) {
   while (before.nodes.size() < known && in >> word)
     before.nodes.push_back(parse_address(word));
   if (!in || out.rank >= out.peers || known == 0 || known > out.peers ||
-      facts > (has_evaluator | has_led_before))
+      facts > (has_evaluator | has_led_before | is_without_nccl))
     throw bad_value("is not what print writes");
   out.evaluator = (facts & has_evaluator) != 0;
   out.has_led = (facts & has_led_before) != 0;
+  out.without_nccl = (facts & is_without_nccl) != 0;
   if (batch > 0)
     out.global_batch_size = batch;
   if (before.run_id == unknown)
@@ -53,7 +55,8 @@ std::string print(const next_life& life) {
   std::ostringstream out;
   out << life.rank << ' ' << life.peers << ' '
       << ((life.evaluator ? has_evaluator : 0) |
-          (life.has_led ? has_led_before : 0))
+          (life.has_led ? has_led_before : 0) |
+          (life.without_nccl ? is_without_nccl : 0))
       << ' ' << life.global_batch_size.value_or(0) << ' ' << life.before.number
       << ' ' << (life.before.run_id.empty() ? unknown : life.before.run_id)
       << ' ' << life.before.nodes.size();

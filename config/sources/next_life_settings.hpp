@@ -34,6 +34,8 @@ struct next_life {
   uint32_t peers = 0;
   bool evaluator = false; ///< Whether there is one beside the peers.
   bool has_led = false;   ///< Whether this process led the life before.
+  /// Whether it does without NCCL, since a sum has failed.
+  bool without_nccl = false;
   /// If the run has one: each peer keeps the size of its batches.
   std::optional<uint64_t> global_batch_size{};
   /// The life before, but only those of its nodes that go on.

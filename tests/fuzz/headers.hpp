@@ -12,6 +12,7 @@ bool with_header_of(transport::frame_kind kind, Read read) {
   using transport::frame_kind;
   switch (kind) {
   case frame_kind::push:
+  case frame_kind::offer:
     read(push_header{});
     return true;
   case frame_kind::pull:
@@ -24,6 +25,7 @@ bool with_header_of(transport::frame_kind kind, Read read) {
     read(score{});
     return true;
   case frame_kind::release:
+  case frame_kind::gathered:
     read(release_header{});
     return true;
   case frame_kind::due:

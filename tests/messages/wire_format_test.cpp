@@ -117,6 +117,7 @@ TEST_CASE("atoms have these ids") {
   CHECK(id_of<backward_atom> == 440);
   CHECK(id_of<norm_atom> == 441);
   CHECK(id_of<measure_atom> == 442);
+  CHECK(id_of<sum_atom> == 443);
   CHECK(caf::id_block::troupe_atoms::end == 443);
 }
 

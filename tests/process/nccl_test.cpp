@@ -2,6 +2,7 @@
 // between processes, which works in streams of the fake device.
 
 #include "tests/process/fake_device.hpp"
+#include "tests/process/peers.hpp"
 #include "tests/process/process_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -22,6 +23,7 @@ constexpr double close_to_cpu = 1e-4;
 /// Steps so small that other rounding does not lead far.
 const flags small_steps{"--lr", "0.001", "--momentum", "0"};
 
+const flags on_gpu{"--device", "cuda"};
 const flags over_nccl{"--device", "cuda", "--transport", "nccl"};
 
 /// Devices, and NCCL between them.
@@ -131,6 +133,56 @@ TEST_CASE("a worker whose gradients are NaN leaves, and the others train on") {
   check_replayed(on, close_to_cpu);
 }
 
+TEST_CASE("peers add up their gradients and gather their weights") {
+  fake_devices devices;
+  for (const auto& more :
+       {flags{}, flags{"--clip-norm", "1", "--optimizer", "lamb"},
+        flags{"--network", "resnet18", "--batch-size", "64", "--max-steps", "2",
+              "--evaluator", "false"}}) {
+    process_fixture on{recorded};
+    auto peers = start_peers(
+      on, 3,
+      small_steps + flags{"--policy", "sync", "--epochs", "2"} + on_gpu + more);
+    check_ends_of(peers, 0);
+    for (auto& peer : peers)
+      CHECK(peer.said("sums +over NCCL, by 3 GPUs"));
+    check_replayed(on, close_to_cpu);
+  }
+}
+
+TEST_CASE("a peer dies while others add up, and they go on with NCCL") {
+  fake_devices devices;
+  process_fixture on{recorded};
+  auto peers = start_peers(
+    on, 3,
+    small_steps +
+      flags{"--policy", "sync", "--epochs", "20", "--checkpoint-freq", "5"} +
+      on_gpu);
+  on.await(peers[0], "a step", is_step(12));
+  peers[1].kill();
+  check_end(peers[0], 0);
+  check_end(peers[2], 0);
+  INFO(peers[0].report());
+  CHECK(peers[0].said("goes on +parameter server shard 1 .* is lost"));
+  CHECK(peers[0].said("sums +over NCCL, by 2 GPUs"));
+  CHECK(on.summary()["samples_applied"] == 20 * digits);
+  check_replayed(on, close_to_cpu);
+}
+
+TEST_CASE("a sum that fails counts for nobody, and peers go on without NCCL") {
+  fake_devices devices;
+  setenv("FAKE_NCCL_FAULTS", "call-fails:1", 1);
+  process_fixture on{recorded};
+  auto peers = start_peers(
+    on, 3, small_steps + flags{"--policy", "sync", "--epochs", "2"} + on_gpu);
+  check_ends_of(peers, 0);
+  INFO(peers[0].report());
+  CHECK(peers[0].said("goes on +NCCL: sum of [0-9]+ B for each rank"));
+  CHECK(peers[0].said("over shm"));
+  CHECK(on.summary()["samples_applied"] == 2 * digits);
+  check_replayed(on, close_to_cpu);
+}
+
 TEST_CASE("auto takes NCCL between two devices, and another path elsewhere") {
   fake_devices devices;
   process_fixture on{recorded};
@@ -145,7 +197,6 @@ TEST_CASE("auto takes NCCL between two devices, and another path elsewhere") {
   check_end(near, 0);
   check_end(on_host, 0);
   CHECK(far.said("over nccl"));
-  CHECK(near.said("path +nccl is not used: the other end has the same GPU"));
   CHECK(near.said("over shm"));
   CHECK(on_host.said("over shm"));
   CHECK(on.summary()["samples_applied"] == 2 * digits);

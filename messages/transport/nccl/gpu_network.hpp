@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace troupe::transport {
 
@@ -30,6 +31,18 @@ using payload_taker = std::function<void(payload)>;
 
 /// In what form numbers are added up.
 enum class summed_as : uint8_t { themselves = 1, bfloat16, float16 };
+
+/// What a rank adds to a sum: numbers, each times a share.
+struct summand {
+  payload numbers;
+  double share = 1;
+};
+
+/// How numbers are divided among the ranks of a group.
+struct gpu_cut {
+  element_type type = element_type::float32;
+  std::vector<uint64_t> counts; ///< By rank, in the order of the numbers.
+};
 
 /// How long to wait, in s.
 struct group_patience {
@@ -57,14 +70,14 @@ public:
 
   virtual void receive(int from, payload_shape shape, payload_taker take) = 0;
 
-  /// Adds up the numbers of all ranks, each times its share, in an order that
-  /// nobody knows. Each rank gets the range of the sum that has its place: the
-  /// numbers are as many ranges of one size as there are ranks.
-  virtual void sum(payload numbers, double share, summed_as form,
+  /// Adds up what all ranks have, in an order that nobody knows. Each rank gets
+  /// its range of the sum. Summands have all numbers of the cut.
+  virtual void sum(std::vector<summand> own, const gpu_cut& cut, summed_as form,
                    payload_taker take) = 0;
 
   /// Gives each rank the ranges of all, one after the other.
-  virtual void gather(payload range, payload_taker take) = 0;
+  virtual void gather(payload range, const gpu_cut& cut,
+                      payload_taker take) = 0;
 
   /// Ends it: what is not done fails.
   virtual void end(const std::string& why) = 0;

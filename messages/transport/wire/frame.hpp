@@ -29,7 +29,12 @@ enum class frame_kind : uint8_t {
   meet = 10,   ///< nothing: this end wants to use NCCL
   call = 11,   ///< two NCCL ids: for gradients and for weights
 
-  // 12 to 19 were those of sums over NCCL until release 0.2.
+  // 12 to 15, 17 and 18 were those of sums over NCCL until release 0.2.
+
+  offer = 16,    ///< push_header, and the shape of a gradient: its numbers come
+                 ///< with the others', as a sum
+  gathered = 19, ///< release_header, and the shape of weights, which come
+                 ///< gathered from all
 
   // Of remote modules; their tensors have any size up to that agreed:
 
@@ -44,6 +49,12 @@ enum class frame_kind : uint8_t {
 constexpr bool has_activations(frame_kind kind) {
   return kind == frame_kind::forward || kind == frame_kind::backward ||
          kind == frame_kind::passed;
+}
+
+/// Whether such frames come with numbers. For others the shape is enough.
+constexpr bool brings_tensor(frame_kind kind) {
+  return kind == frame_kind::push || kind == frame_kind::release ||
+         kind == frame_kind::due || has_activations(kind);
 }
 
 /// How the tensor of a frame is transferred.

@@ -169,12 +169,6 @@ namespace {
 /// two looks for NaN: few enough to be in the cache still.
 constexpr size_t news = 256u << 10;
 
-/// Whether such frames come with numbers. For others the shape is enough.
-bool brings_tensor(frame_kind kind) {
-  return kind == frame_kind::push || kind == frame_kind::release ||
-         kind == frame_kind::due || has_activations(kind);
-}
-
 } // namespace
 
 std::optional<frame> path::receive() {

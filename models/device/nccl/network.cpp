@@ -5,9 +5,10 @@
 #include "models/device/nccl/communicator.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/mul.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <cstring>
 #include <limits>
 #include <mutex>
+#include <numeric>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -24,9 +26,11 @@ namespace troupe::models::nccl {
 
 namespace {
 
+using transport::gpu_cut;
 using transport::gpu_group;
 using transport::payload_taker;
 using transport::success_told;
+using transport::summand;
 using transport::summed_as;
 
 double seconds_now() {
@@ -89,6 +93,54 @@ at::ScalarType summed_type(summed_as form, at::ScalarType own) {
   return form == summed_as::bfloat16  ? at::kBFloat16
          : form == summed_as::float16 ? at::kHalf
                                       : own;
+}
+
+// NCCL wants ranges of one size: each has the place of the largest.
+
+uint64_t width_of(const gpu_cut& cut) {
+  return std::ranges::max(cut.counts);
+}
+
+uint64_t total_of(const gpu_cut& cut) {
+  return std::accumulate(cut.counts.begin(), cut.counts.end(), uint64_t{0});
+}
+
+/// Calls `work` with each range of the numbers, and of its place.
+template <class Work>
+void for_each_range(const at::Tensor& places, const gpu_cut& cut, Work work) {
+  auto width = static_cast<int64_t>(width_of(cut));
+  int64_t first = 0;
+  for (size_t i = 0; i < cut.counts.size(); ++i) {
+    auto count = static_cast<int64_t>(cut.counts[i]);
+    work(places.narrow(0, width * static_cast<int64_t>(i), count), first,
+         count);
+    first += count;
+  }
+}
+
+/// What a rank adds to a sum, with each range in its place.
+at::Tensor weighted(const std::vector<summand>& own, const gpu_cut& cut,
+                    int device) {
+  auto out =
+    at::zeros({static_cast<int64_t>(width_of(cut) * cut.counts.size())},
+              at::TensorOptions{to_aten(cut.type)}.device(
+                c10::kCUDA, static_cast<c10::DeviceIndex>(device)));
+  for (const auto& each : own) {
+    auto x = numbers_of(each.numbers);
+    for_each_range(out, cut, [&](at::Tensor place, int64_t first, int64_t n) {
+      place.add_(x.narrow(0, first, n), each.share);
+    });
+  }
+  return out;
+}
+
+/// The ranges one after the other.
+at::Tensor side_by_side(const at::Tensor& places, const gpu_cut& cut) {
+  std::vector<at::Tensor> all;
+  for_each_range(places, cut, [&](at::Tensor place, int64_t, int64_t) {
+    all.push_back(std::move(place));
+  });
+  return at::cat(all);
 }
 
 /// Hands a payload out that is made now, or none.
@@ -232,8 +284,8 @@ std::string text_of(const payload_shape& shape) {
 
 class nccl_group final : public gpu_group {
 public:
-  nccl_group(launcher_ptr by, member_ptr its, int size)
-    : by_(std::move(by)), its_(std::move(its)), size_(size) {
+  nccl_group(launcher_ptr by, member_ptr its, int rank)
+    : by_(std::move(by)), its_(std::move(its)), rank_(rank) {
     // nop
   }
 
@@ -285,51 +337,63 @@ public:
          }});
   }
 
-  void sum(payload numbers, double share, summed_as form,
+  void sum(std::vector<summand> own, const gpu_cut& cut, summed_as form,
            payload_taker take) override {
     struct tensors {
       at::Tensor in, out;
     };
     auto its = std::make_shared<tensors>();
-    auto shape = numbers.shape();
-    shape.count /= static_cast<uint64_t>(size_);
-    ask({"sum of " + text_of(numbers.shape()),
-         [by = by_.get(), its, numbers, share, form, shape](comm with,
-                                                            stream on) {
-           if (!is_sendable(numbers, by->device()))
+    payload_shape shape{cut.type, cut.counts.at(static_cast<size_t>(rank_))};
+    ask({"sum of " + text_of({cut.type, width_of(cut)}) + " for each rank",
+         [by = by_.get(), its, own = std::move(own), cut, form](comm with,
+                                                                stream on) {
+           auto fit = std::ranges::all_of(own, [&](const summand& each) {
+             return is_sendable(each.numbers, by->device());
+           });
+           if (!fit)
              return result::invalid_argument;
-           auto x = numbers_of(numbers);
-           auto type = summed_type(form, x.scalar_type());
-           its->in = share == 1 ? x : x.mul(share);
+           its->in = weighted(own, cut, by->device());
+           auto type = summed_type(form, its->in.scalar_type());
            its->in = its->in.to(type);
-           its->out = buffer_for(shape.count, type, by->device());
+           its->out = buffer_for(width_of(cut), type, by->device());
            return by->lib().call().reduce_scatter(
-             its->in.const_data_ptr(), its->out.mutable_data_ptr(), shape.count,
-             nccl_type_of(its->out), reduction::sum, with, on);
+             its->in.const_data_ptr(), its->out.mutable_data_ptr(),
+             width_of(cut), nccl_type_of(its->out), reduction::sum, with, on);
          },
          [its, take, shape](bool done) {
            hand_out(take, done, [&] {
-             return payload_of(shape, its->out.to(to_aten(shape.type)));
+             auto range = its->out.to(to_aten(shape.type));
+             return payload_of(
+               shape, range.narrow(0, 0, static_cast<int64_t>(shape.count)));
            });
          }});
   }
 
-  void gather(payload range, payload_taker take) override {
-    auto out = std::make_shared<at::Tensor>();
-    auto shape = range.shape();
-    shape.count *= static_cast<uint64_t>(size_);
-    ask({"gathering of " + text_of(shape),
-         [by = by_.get(), range, out, shape](comm with, stream on) {
+  void gather(payload range, const gpu_cut& cut, payload_taker take) override {
+    struct tensors {
+      at::Tensor in, out;
+    };
+    auto its = std::make_shared<tensors>();
+    ask({"gathering of " + text_of({cut.type, total_of(cut)}),
+         [by = by_.get(), range = std::move(range), its, cut](comm with,
+                                                              stream on) {
            if (!is_sendable(range, by->device()))
              return result::invalid_argument;
-           auto x = numbers_of(range);
-           *out = buffer_for(shape.count, x.scalar_type(), by->device());
+           auto type = to_aten(cut.type);
+           auto ranks = static_cast<uint64_t>(cut.counts.size());
+           its->in = buffer_for(width_of(cut), type, by->device());
+           its->in.narrow(0, 0, static_cast<int64_t>(range.shape().count))
+             .copy_(numbers_of(range));
+           its->out = buffer_for(width_of(cut) * ranks, type, by->device());
            return by->lib().call().all_gather(
-             x.const_data_ptr(), out->mutable_data_ptr(), range.shape().count,
-             nccl_type_of(x), with, on);
+             its->in.const_data_ptr(), its->out.mutable_data_ptr(),
+             width_of(cut), nccl_type_of(its->in), with, on);
          },
-         [shape, take, out](bool done) {
-           hand_out(take, done, [&] { return payload_of(shape, *out); });
+         [its, take, cut](bool done) {
+           hand_out(take, done, [&] {
+             return payload_of({cut.type, total_of(cut)},
+                               side_by_side(its->out, cut));
+           });
          }});
   }
 
@@ -351,7 +415,7 @@ private:
 
   launcher_ptr by_;
   member_ptr its_;
-  int size_;
+  int rank_;
 };
 
 class nccl_network final : public transport::gpu_network {
@@ -394,7 +458,7 @@ public:
                                                 patience, seconds_now());
       by->add(its);
     });
-    return std::make_shared<nccl_group>(by_, its, size);
+    return std::make_shared<nccl_group>(by_, its, rank);
   }
 
 private:

@@ -106,7 +106,8 @@ TEST_CASE("a path that is the only one wanted never rests") {
   CHECK(it.path_of(choice, 11) == "shm");
 }
 
-TEST_CASE("between two GPUs auto takes NCCL, and what replaces it if it breaks") {
+TEST_CASE(
+  "between two GPUs auto takes NCCL, and what replaces it if it breaks") {
   serving_end it;
   choice_on_gpu on{"auto"};
   CHECK(it.path_of(on.uut, 0) == "shm"); // The server's tensors lie elsewhere.
@@ -129,12 +130,16 @@ TEST_CASE("NCCL that is wanted gives way to the stream, and to nothing else") {
   CHECK(it.path_of(on.uut, 4) == "stream");
 }
 
-TEST_CASE("two nodes with one GPU do without NCCL, and say so once") {
+TEST_CASE(
+  "two nodes with one GPU do without NCCL, and say so if it is wanted") {
   serving_end it;
   it.offer.set_gpu("host/1");
-  choice_on_gpu on{"auto"};
-  CHECK(it.path_of(on.uut, 0) == "shm");
-  CHECK(it.path_of(on.uut, 1) == "shm");
+  choice_on_gpu automatic{"auto"};
+  CHECK(it.path_of(automatic.uut, 0) == "shm");
+  CHECK(automatic.said.empty());
+  choice_on_gpu on{"nccl"};
+  CHECK(it.path_of(on.uut, 0) == "stream");
+  CHECK(it.path_of(on.uut, 1) == "stream");
   CHECK(on.said == std::vector<std::string>{
                      "path         nccl is not used: the other end has the "
                      "same GPU"});

@@ -104,14 +104,15 @@ TEST_CASE("GPUs divide a sum among them, and gather its ranges") {
   company all{4};
   REQUIRE(all.meet());
   std::vector<answer<payload>> ranges(4), whole(4);
+  gpu_cut cut{shape.type, {count / 4, 1, count / 2, count / 4 - 1}};
   for (size_t i = 0; i < 4; ++i)
-    all[i].sum(computed(static_cast<int>(i), static_cast<float>(i)), .5,
-               summed_as::themselves, ranges[i].told());
+    all[i].sum({{computed(static_cast<int>(i), static_cast<float>(i)), .5}},
+               cut, summed_as::themselves, ranges[i].told());
   for (size_t i = 0; i < 4; ++i) {
     auto part = ranges[i].get();
     REQUIRE(part);
-    CHECK(part.shape().count == count / 4);
-    all[i].gather(part, whole[i].told());
+    CHECK(part.shape().count == cut.counts[i]);
+    all[i].gather(part, cut, whole[i].told());
   }
   for (auto& each : whole)
     CHECK(holds(each.get(), range(0) * 2 + 3));
@@ -122,14 +123,27 @@ TEST_CASE("GPUs add up in 16 bits where that is wanted") {
     company all{2};
     REQUIRE(all.meet());
     std::vector<answer<payload>> ranges(2);
+    gpu_cut cut{element_type::float32, {32, 32}};
     for (size_t i = 0; i < 2; ++i)
-      all[i].sum(computed(static_cast<int>(i), 0, 64), 1, form,
+      all[i].sum({{computed(static_cast<int>(i), 0, 64)}}, cut, form,
                  ranges[i].told());
     CHECK(holds(ranges[0].get(), range(0, 32) * 2));
     auto second = ranges[1].get();
     CHECK(second.shape() == payload_shape{element_type::float32, 32});
     CHECK(holds(second, range(32, 32) * 2));
   }
+}
+
+TEST_CASE("a GPU adds several numbers to a sum, or none") {
+  company all{2};
+  REQUIRE(all.meet());
+  std::vector<answer<payload>> ranges(2);
+  gpu_cut cut{element_type::float32, {40, 24}};
+  all[0].sum({{computed(0, 0, 64), 2}, {computed(0, 1, 64), 3}}, cut,
+             summed_as::themselves, ranges[0].told());
+  all[1].sum({}, cut, summed_as::themselves, ranges[1].told());
+  CHECK(holds(ranges[0].get(), range(0, 40) * 5 + 3));
+  CHECK(holds(ranges[1].get(), range(40, 24) * 5 + 3));
 }
 
 TEST_CASE("what lies in the host's memory is not sent") {

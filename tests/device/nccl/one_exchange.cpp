@@ -91,14 +91,15 @@ struct exchange {
   }
 
   void sum_and_gather() {
+    gpu_cut cut{element_type::float32, {40, 24}};
     answer<payload> ranges[2], whole[2];
     for (int i = 0; i < 2; ++i)
-      groups[i]->sum(computed(i, 6, 64), .5, summed_as::bfloat16,
+      groups[i]->sum({{computed(i, 6, 64), .5}}, cut, summed_as::bfloat16,
                      ranges[i].told());
     for (int i = 0; i < 2; ++i) {
       auto part = ranges[i].get();
       read(part, 6);
-      groups[i]->gather(part, whole[i].told());
+      groups[i]->gather(part, cut, whole[i].told());
     }
     for (auto& each : whole)
       read(each.get(), 6);
