@@ -65,10 +65,14 @@ remote_shard_actor::behavior_type remote_shard_state::make_behavior() {
       credit(id, received);
     },
     [this](refuse_atom, const std::vector<push_id>& which) {
-      for (const auto& id : which)
-        held_.erase(id);
+      in_order([this, which] {
+        for (const auto& id : which)
+          held_.erase(id);
+      });
     },
-    [this](sum_atom, const shard_step& order) { add_up(order); },
+    [this](sum_atom, const shard_step& order) {
+      in_order([this, order] { add_up(order); });
+    },
     [this](norm_atom, const shard_step& order) { return squares(order); },
     [this](measure_atom, const shard_step& order) { return measure(order); },
     [this](order_atom, const shard_step& order) {
@@ -79,10 +83,10 @@ remote_shard_actor::behavior_type remote_shard_state::make_behavior() {
     },
     [this](leave_atom, worker_id who, life_number life) { leave(who, life); },
     [this](state_atom, transfer_id id, const state_request& request) {
-      send_state(id, request);
+      in_order([this, id, request] { send_state(id, request); });
     },
     [](ping_atom) {},
-    [this](ending_atom) { end_training(); },
+    [this](ending_atom) { in_order([this] { end_training(); }); },
     [this](stop_atom, const run_end& how) {
       end_training();
       parts_.on_end(how);
@@ -173,7 +177,8 @@ void remote_shard_state::close(worker_id who, errc why,
 
 // -- decisions of the lead ----------------------------------------------------
 
-/// Orders wait for the sum that the lead has ordered before them.
+/// Does what the lead orders after a sum when that is there. All that it orders
+/// is about one version or another of the weights.
 template <class Work>
 void remote_shard_state::in_order(Work work) {
   if (adds_up_)
@@ -195,8 +200,11 @@ void remote_shard_state::add_up(const shard_step& order) {
 void remote_shard_state::go_on_with(const payload& sum) {
   sum_ = sum;
   adds_up_ = false;
-  for (auto& work : std::exchange(ordered_, {}))
+  while (!adds_up_ && !ordered_.empty()) {
+    auto work = std::move(ordered_.front());
+    ordered_.pop_front();
     work();
+  }
 }
 
 /// The offered ones are in one sum, the mean of them.

@@ -18,6 +18,7 @@
 #include "messages/transport/chunked/outgoing.hpp"
 #include "models/optim/lanes.hpp"
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -118,7 +119,7 @@ private:
   bool adds_up_ = false; ///< A sum is under way, or has failed.
   payload sum_;          ///< Of the next step's offered gradients.
   version gathered_;     ///< The newest version that all have got.
-  std::vector<std::function<void()>> ordered_; ///< While it adds up.
+  std::deque<std::function<void()>> ordered_; ///< While it adds up.
   bool over_ = false;
   std::optional<transport::chunk_receiver> arriving_;
   transfer_id arriving_id_{0};

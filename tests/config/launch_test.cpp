@@ -147,21 +147,24 @@ TEST_CASE("what a node knew goes with it into the next life", "[launch]") {
   auto again = [](const next_life& life) {
     return read_next_life({{next_life_variable, print(life)}}).value();
   };
-  next_life all{2, 3, true, true, 96, {"a1b2", 3, {}, "/data/my run"}};
+  next_life all{2, 3, true, true, true, 96, {"a1b2", 3, {}, "/data/my run"}};
   all.before.nodes = {{"10.0.0.7", 4000}, {"::1", 4001}, {"host", 1}};
   auto found = again(all);
   CHECK(found.rank == 2);
   CHECK(found.peers == 3);
   CHECK(found.evaluator);
   CHECK(found.has_led);
+  CHECK(found.without_nccl);
   CHECK(found.global_batch_size == 96u);
   CHECK(found.before.run_id == "a1b2");
   CHECK(found.before.number == 3);
   CHECK(found.before.nodes == all.before.nodes);
   CHECK(found.before.directory == "/data/my run");
-  next_life little{0, 3, false, false, {}, {"", 0, {{"10.0.0.7", 4000}}, ""}};
+  next_life little{
+    0, 3, false, false, false, {}, {"", 0, {{"10.0.0.7", 4000}}, ""}};
   found = again(little);
   CHECK_FALSE(found.has_led);
+  CHECK_FALSE(found.without_nccl);
   CHECK(found.before.run_id.empty());
   CHECK(found.before.nodes == little.before.nodes);
   CHECK(found.before.directory.empty());

@@ -1,8 +1,8 @@
 // What becomes of a worker's request at the parameter server: held, answered or
 // refused.
 
-#include "actors/server/worker_requests.hpp"
 #include "actors/server/restore.hpp"
+#include "actors/server/worker_requests.hpp"
 #include "tests/support/part_host.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -52,7 +52,7 @@ TEST_CASE("a request is held until the policy releases its worker") {
   auto asks = on.pulls(worker_id{0});
   CHECK(on.decided == strings{"pull 0"});
   CHECK(asks->open());
-  on.uut.release(worker_id{0}, {version{4}, life_number{1}, {}}, {});
+  on.uut.release(worker_id{0}, {version{4}, life_number{1}, {}}, {}, false);
   on.actors.run();
   REQUIRE(asks->values);
   CHECK(asks->get<release_header>().weights == version{4});

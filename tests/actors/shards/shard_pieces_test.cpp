@@ -49,6 +49,7 @@ registrar_stand_in make_registrar_notes(actor_fixture& actors) {
         auto bytes = piece.bytes();
         seen->bytes.insert(seen->bytes.end(), bytes.begin(), bytes.end());
       },
+      [](refuse_atom, const std::string&) {},
       [seen](write_atom, shard_id, transfer_id, const std::string& trouble) {
         seen->written.push_back(trouble);
       },

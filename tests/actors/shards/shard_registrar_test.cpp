@@ -49,6 +49,7 @@ shard_stand_in make_shard(actor_fixture& actors) {
       [](refuse_atom, const std::vector<push_id>&) {},
       [](norm_atom, const shard_step&) { return shard_squares{}; },
       [](measure_atom, const shard_step&) { return shard_measures{}; },
+      [](sum_atom, const shard_step&) {},
       [](order_atom, const shard_step&) {},
       [](release_atom, const request_id&, const release_header&) {},
       [](leave_atom, worker_id, life_number) {},
