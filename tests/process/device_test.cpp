@@ -124,6 +124,12 @@ TEST_CASE(
   CHECK(evaluator.wait() == 0);
   CHECK(on.summary()["samples_applied"] == 6 * digits);
   check_replayed(on);
+  auto again = on.start("again", {"--replay", (on.run() / "tape-1.pb").string(),
+                                  "--train-dir", (on.home() / "again").string(),
+                                  "--max-steps", "2"});
+  check_end(again, 0);
+  CHECK(again.said("worker [0-2] computed on cuda:[01], a replay does on the "
+                   "CPU"));
 }
 
 TEST_CASE(

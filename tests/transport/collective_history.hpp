@@ -321,8 +321,8 @@ private:
     one->near->on_frame([raw](frame x) { raw->heard.push_back(std::move(x)); });
     one->far->on_frame([raw](frame x) { raw->handed.push_back(std::move(x)); });
     handles_.push_back(make_worker_stand_in(actors_));
-    actors_.tell(lead_, enlist_atom_v, who, one->life, std::string{"nccl"},
-                 owned_data{}, cores::leases_ahead, handles_.back().handle);
+    actors_.tell(lead_, enlist_atom_v, who, one->life, registration_request{},
+                 handles_.back().handle);
     pull(*one);
     players_.push_back(std::move(one));
   }
