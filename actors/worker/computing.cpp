@@ -391,7 +391,7 @@ loader_state::loader_state(pointer self, const computing_parts& parts)
     memory_(data::memory_for(parts.settings.training.device)),
     train_(parts.data.train), order_(make_order(parts.settings, *train_)) {
   auto where = models::device_named(parts.settings.training.device);
-  if (!parts.plan && !where.is_cpu())
+  if (!parts.plan && !where.is_cpu() && parts.replica_devices.size() <= 1)
     copies_.emplace(where);
 }
 

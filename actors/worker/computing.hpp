@@ -16,6 +16,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace troupe {
@@ -36,6 +37,9 @@ struct computing_parts {
   /// Whether gradients stay on the GPU that computes them, for a server in this
   /// process that has its weights there.
   bool gradients_stay = false;
+  /// Where a worker's replicas compute, in turn; empty: all of them do so on
+  /// the device of the settings.
+  std::vector<std::string> replica_devices{};
 };
 
 /// The engine for these parts. Throws as its constructor.
@@ -141,7 +145,7 @@ bool loader_has_thread(const computing_parts& parts);
 
 /// Makes the batches of leases. For a GPU that computes whole networks it
 /// copies them there as soon as they are made, while the GPU computes those
-/// before.
+/// before. Replicas on several GPUs fetch their parts by themselves.
 class loader_state {
 public:
   using pointer = loader_actor::stateful_pointer<loader_state>;

@@ -1,9 +1,11 @@
 #include "apps/trainer_node/segment_places.hpp"
 
 #include "actors/own_loop/training_loop.hpp"
+#include "actors/recording/console.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "apps/startup/resources.hpp"
 #include "config/text/failure.hpp"
+#include "config/text/text.hpp"
 #include "models/engine/intra_op.hpp"
 #include "models/networks/registry.hpp"
 
@@ -46,9 +48,22 @@ make_plan(const config::settings& settings, int64_t classes,
     models::make_segment_plan(settings, classes, {shape.begin(), shape.end()}));
 }
 
+namespace {
+
+void choose_devices_of_replicas(computing_parts& computing) {
+  const auto& settings = computing.settings;
+  if (settings.what == config::role::ps || settings.parallel.replicas == 1)
+    return;
+  computing.replica_devices = devices_of_replicas(settings);
+  if (const auto& all = computing.replica_devices; all.size() > 1)
+    recording::say("replicas     on " + config::join(all, ", "));
+}
+
+} // namespace
+
 void choose_devices(computing_parts& computing) {
   if (!computing.plan)
-    return;
+    return choose_devices_of_replicas(computing);
   const auto& settings = computing.settings;
   auto plan = std::make_shared<models::segment_plan>(*computing.plan);
   for (auto& segment : plan->segments)
