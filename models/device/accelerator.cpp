@@ -32,7 +32,8 @@ F* cuda_function(const char* name) {
   return reinterpret_cast<F*>(dlsym(opened, name));
 }
 
-/// The library beside the one that has this function of LibTorch's.
+/// The library beside the one that has this function of LibTorch's. A link
+/// leads to a folder with its other libraries.
 std::string library_beside_torch() {
   Dl_info found{};
   auto* known = reinterpret_cast<void*>(&at::globalContext);
@@ -40,7 +41,7 @@ std::string library_beside_torch() {
     return "libtorch_cuda.so";
   auto beside =
     std::filesystem::path{found.dli_fname}.parent_path() / "libtorch_cuda.so";
-  return exists(beside) ? beside.string() : "libtorch_cuda.so";
+  return exists(beside) ? canonical(beside).string() : "libtorch_cuda.so";
 }
 
 std::string library_name() {

@@ -304,6 +304,8 @@ TEST_CASE("an evaluator whose device fails ends with a line, and the run is "
 }
 
 TEST_CASE("where there is no GPU, auto computes on the CPU") {
+  fake_device device;
+  setenv("TROUPE_CUDA_LIBRARY", "/nowhere/libtorch_cuda.so", 1);
   process_fixture on;
   auto run = on.simulate({"--epochs", "1", "--device", "auto"});
   CHECK(run.wait() == 0);
@@ -322,12 +324,14 @@ TEST_CASE("a batch that does not fit the device's memory says what to lower") {
 }
 
 TEST_CASE("devices lists the CPU and the GPUs, or says why none can be used") {
+  fake_device device;
   process_fixture on;
+  setenv("TROUPE_CUDA_LIBRARY", "/nowhere/libtorch_cuda.so", 1);
   auto without = on.start("without", {"devices"});
   CHECK(without.wait() == 0);
   CHECK(without.said("cpu +[0-9]+ cores"));
   CHECK(without.said("a GPU needs LibTorch's CUDA part"));
-  fake_device device;
+  setenv("TROUPE_CUDA_LIBRARY", FAKE_CUDA, 1);
   auto with = on.start("with", {"devices"});
   CHECK(with.wait() == 0);
   CHECK(with.said("cuda:0 "));
