@@ -43,15 +43,6 @@ std::function<void(uint64_t)> early_send_by(gradient_stream& way,
   };
 }
 
-/// What a worker tells of half precision, as means over the samples of a step.
-config::metrics metrics_of(const models::gradient_result& found) {
-  if (!found.scale)
-    return {};
-  return {
-    {config::native_metrics::loss_scale, *found.scale},
-    {config::native_metrics::overflows, static_cast<double>(found.overflows)}};
-}
-
 /// A GPU copies to pinned memory while it computes; what other processes see
 /// cannot be pinned.
 models::flat_pool pool_of_gradients(const models::compute_engine& engine,
@@ -110,6 +101,11 @@ payload kept_statistics(const models::flat_layout& layout,
   if (rule != config::buffers_rule::local || layout.statistics().empty())
     return {};
   return to_payload(layout.statistics_of(gradient).clone());
+}
+
+config::metrics fp16_metrics(double scale, uint32_t overflows) {
+  return {{config::native_metrics::loss_scale, scale},
+          {config::native_metrics::overflows, static_cast<double>(overflows)}};
 }
 
 // -- gradients ----------------------------------------------------------------
@@ -203,7 +199,8 @@ compute_state::compute(const compute_task& task,
   report.loss = found.loss;
   report.seconds = clock.elapsed(self_) - waited;
   report.waited = waited;
-  report.metrics = metrics_of(found);
+  if (found.scale)
+    report.metrics = fp16_metrics(*found.scale, found.overflows);
   if (task.early_gradients && !report.cancelled)
     task.early_gradients->computed(report.seconds);
   return report;

@@ -65,6 +65,10 @@ models::batch_context context_of(const lease& from, const payload& statistics);
 payload kept_statistics(const models::flat_layout& layout,
                         config::buffers_rule rule, const at::Tensor& gradient);
 
+/// What a worker tells of half precision, as means over the samples of a step.
+/// @param overflows Of this batch.
+config::metrics fp16_metrics(double scale, uint32_t overflows);
+
 /// What an evaluator reports of a version.
 score score_of(version number, const models::evaluation_result& found,
                double seconds);

@@ -159,6 +159,43 @@ TEST_CASE("a server computes its parts on the device that it is given") {
   wanted.check_same_weights(on, other_rounding);
 }
 
+TEST_CASE("networks in parts train in fp16, if each part has a device") {
+  fake_device device;
+  flags half{"--autocast", "fp16"};
+  for (const auto& how :
+       {stages + placed("conv*=worker:cuda:0,*=worker:cuda:1"),
+        remote + placed("conv*=ps:0:cuda:0,*=worker:cuda:1")}) {
+    process_fixture on;
+    auto run = on.simulate(short_run + half + how);
+    CHECK(run.wait() == 0);
+    INFO(run.report());
+    CHECK(on.summary()["gradients_refused"] == 0);
+    auto lines = read_metrics(on.run());
+    auto update = std::ranges::find_if(lines, is_step(1));
+    REQUIRE(update != lines.end());
+    CHECK((*update)["metrics"]["fp16/scale"] == 65536);
+  }
+  process_fixture on;
+  auto refused = on.simulate(short_run + half + remote +
+                             placed("conv*=ps:0:cuda:0,*=worker:cpu"));
+  CHECK(refused.wait() == 1);
+  CHECK_THAT(refused.err(), ContainsSubstring("--autocast fp16 needs a GPU"));
+}
+
+TEST_CASE("a server and its workers have their parts in fp16") {
+  fake_device device;
+  process_fixture on;
+  auto server =
+    on.listening_server(short_run + remote + flags{"--autocast", "fp16"} +
+                        placed("conv*=ps:0:cuda:0,*=worker:cuda:1"));
+  auto one = on.worker();
+  auto other = on.worker();
+  check_end(server, 0);
+  check_end(one, 0);
+  check_end(other, 0);
+  CHECK(on.summary()["gradients_refused"] == 0);
+}
+
 TEST_CASE(
   "a worker with a part on a device dies, and its samples are another's") {
   fake_device device;
