@@ -184,11 +184,10 @@ using lead_actor = parameter_server_actor::extend<
                std::vector<remote_shard_actor>),
   // A remote shard has received its part of a request.
   result<void>(report_atom, part_report),
-  // Announces a worker, the transport of its tensors, the data that only it
-  // has, and how many leases it wants to have at a time. From now on its
-  // requests wait instead of being refused.
-  result<void>(enlist_atom, worker_id, life_number, std::string, owned_data,
-               uint32_t, worker_actor),
+  // Announces a worker, with what it has registered. From now on its requests
+  // wait instead of being refused.
+  result<void>(enlist_atom, worker_id, life_number, registration_request,
+               worker_actor),
   // These enlisted workers take part in training from now on.
   result<void>(join_atom, std::vector<worker_id>),
   // This life of a worker has left; the text says why.

@@ -39,6 +39,9 @@ struct module_call {
   uint64_t first = 0; ///< Of the micro-batch: where it begins in the lease.
   bool last = true;   ///< Whether it is the lease's last.
   activations inputs; ///< Backward: the gradient of the outputs.
+  /// Backward in half precision: the factor of the loss, and so of the inputs.
+  /// The owner takes it out of the gradient of the lease; 0: there is none.
+  real scale{};
   /// The running statistics of the segment to start from; only with the first
   /// forward pass of a lease, and to an owner elsewhere. Else empty.
   payload statistics;
@@ -68,6 +71,8 @@ struct module_answer {
   activations outputs{};  ///< Backward: the gradient of the inputs, if any.
   payload statistics{};   ///< With the last backward pass: the new ones.
   real seconds{};         ///< Time that the pass took.
+  /// With the last backward pass: the gradient under its scale was not finite.
+  bool overflow = false;
 };
 
 } // namespace troupe

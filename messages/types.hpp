@@ -133,6 +133,7 @@ struct registration_request {
   bool awaits_score = false;
   uint32_t leases = 2;     ///< How many it wants to have at a time.
   bool takes_last = false; ///< It fetches the weights that the run ends with.
+  std::string device{};    ///< The GPU that it computes on; empty: none.
 };
 
 /// The answer to a worker that registers.
@@ -309,7 +310,7 @@ bool inspect(Inspector& f, registration_request& x) {
     f.field("has_rank", x.has_rank), f.field("rank", x.rank),
     f.field("transport", x.transport), f.field("data", x.data),
     f.field("awaits_score", x.awaits_score), f.field("leases", x.leases),
-    f.field("takes_last", x.takes_last));
+    f.field("takes_last", x.takes_last), f.field("device", x.device));
 }
 
 template <class Inspector>

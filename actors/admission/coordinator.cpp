@@ -98,7 +98,7 @@ coordinator_state::admit_to(std::optional<worker_id> rank,
   auto promise = self_->make_response_promise<registration>();
   self_
     ->request(parts_.lead, caf::infinite, enlist_atom_v, seat.worker, seat.life,
-              wish.transport, wish.data, wish.leases, who)
+              wish, who)
     .then(
       [this, promise, seat]() mutable {
         promise.deliver(registration{seat.worker, seat.life, parts_.server});

@@ -39,6 +39,7 @@ struct enlisted {
   std::string transport;
   owned_data data{};
   uint32_t leases = cores::leases_ahead; ///< That it wants to have at a time.
+  std::string device{}; ///< The GPU that it computes on; empty: none.
 };
 
 struct joined {

@@ -71,6 +71,7 @@ void event_log_writer::fill(const inputs::enlisted& cause) {
   out.set_data_digest(cause.data.digest);
   if (cause.leases != cores::leases_ahead)
     out.set_leases(cause.leases);
+  out.set_device(cause.device);
 }
 
 void event_log_writer::fill(const inputs::joined& cause) {

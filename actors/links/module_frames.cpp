@@ -51,13 +51,13 @@ payload divide(const activation_parts& parts, const payload& tensor,
 
 std::pair<transport::pass_header, payload> to_frame(const module_call& call) {
   return {{call.from, call.weights, call.segment, call.first, call.last,
-           parts_of(call.inputs, call.statistics)},
+           call.scale, parts_of(call.inputs, call.statistics)},
           joined(call.inputs.numbers, call.statistics)};
 }
 
 std::pair<transport::passed_header, payload>
 to_frame(const module_answer& answer) {
-  return {{answer.cancelled, answer.seconds,
+  return {{answer.cancelled, answer.seconds, answer.overflow,
            parts_of(answer.outputs, answer.statistics)},
           joined(answer.outputs.numbers, answer.statistics)};
 }
@@ -70,6 +70,7 @@ module_call to_call(const transport::pass_header& header,
   out.segment = header.segment;
   out.first = header.first;
   out.last = header.last;
+  out.scale = header.scale;
   out.statistics = divide(header.parts, tensor, out.inputs);
   return out;
 }
@@ -79,6 +80,7 @@ module_answer to_answer(const transport::passed_header& header,
   module_answer out;
   out.cancelled = header.cancelled;
   out.seconds = header.seconds;
+  out.overflow = header.overflow;
   out.statistics = divide(header.parts, tensor, out.outputs);
   return out;
 }

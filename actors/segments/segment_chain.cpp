@@ -25,7 +25,8 @@ chain_state::chain_state(pointer self, chain_parts parts)
     gradients_(std::max<uint64_t>(own_count(), 1), parts_.training.dtype,
                parts_.memory),
     loss_(parts_.training) {
-  // nop
+  if (parts_.training.autocast == config::autocast_kind::fp16)
+    scale_.emplace();
 }
 
 compute_actor::behavior_type chain_state::make_behavior() {
@@ -49,18 +50,37 @@ compute_actor::behavior_type chain_state::make_behavior() {
 
 caf::result<gradient_report> chain_state::begin(const compute_task& task) {
   auto asks = self_->make_response_promise<gradient_report>();
-  try {
-    job_ = make_job(task, asks);
-    open_contexts();
-    advance();
-  } catch (const std::exception& err) {
-    auto why = caf::make_error(errc::failed, one_line(err));
-    if (!job_)
-      asks.deliver(why);
-    give_up(why);
-    finish();
-  }
+  launch(asks, [&] { return make_job(task, asks); });
   return asks;
+}
+
+/// Begins with the job that `make` returns.
+template <class F>
+void chain_state::launch(promise asks, F make) try {
+  job_ = make();
+  open_contexts();
+  advance();
+} catch (const std::exception& err) {
+  auto why = caf::make_error(errc::failed, one_line(err));
+  if (!job_)
+    asks.deliver(why);
+  give_up(why);
+  finish();
+}
+
+// In half precision, when some owner's gradient has overflowed, and before any
+// gradient leaves: the same batch at half the scale.
+void chain_state::repeat() {
+  launch(job_->asks, [this] {
+    scale_->overflow();
+    close_elsewhere();
+    auto next = make_job(job_->task, job_->asks);
+    next.clock = job_->clock;
+    next.overflows = job_->overflows + 1;
+    for (size_t k = 0; k < next.segments.size(); ++k)
+      next.segments[k].seconds = job_->segments[k].seconds;
+    return next;
+  });
 }
 
 auto chain_state::make_job(const compute_task& task, promise asks) -> job {
@@ -123,6 +143,8 @@ void chain_state::start(size_t segment) {
       micro_batch_of(job_->task.batch->inputs, pass.micro_batch));
   else
     call.inputs = std::move(work.inputs.extract(pass.micro_batch).mapped());
+  if (!forward && scale_)
+    call.scale = scale_->value();
   const auto& [here, server, statistics] = parts_.segments[segment];
   call.server = server;
   if (forward && pass.micro_batch == 0 && !here && statistics.count > 0)
@@ -149,6 +171,7 @@ void chain_state::collect_answer(size_t segment, pipeline_pass pass,
   work.busy = false;
   --job_->busy;
   work.seconds += answer.seconds;
+  job_->overflow |= answer.overflow;
   if (answer.cancelled)
     give_up({});
   if (job_->over)
@@ -181,6 +204,8 @@ void chain_state::take_scores(uint32_t micro_batch, const activations& found) {
     auto loss =
       loss_.share(scores, targets, static_cast<int64_t>(job_->samples));
     auto gradient = torch::autograd::grad({loss}, {scores})[0];
+    if (scale_)
+      gradient = gradient.mul(scale_->value());
     job_->loss += loss.item<double>();
     job_->segments.back().gradients[micro_batch] = to_activations(gradient);
   });
@@ -232,13 +257,15 @@ void chain_state::give_up(const caf::error& why) {
   job_->over = true;
   job_->why = why;
   job_->task.cancel->store(true);
-  auto elsewhere = false;
   for (const auto& segment : parts_.segments)
     if (segment.here)
       self_->send(segment.here, cancel_atom_v, job_->task.from.id);
-    else
-      elsewhere = true;
-  if (elsewhere)
+  close_elsewhere();
+}
+
+void chain_state::close_elsewhere() {
+  if (std::ranges::any_of(parts_.segments,
+                          [](const chain_link& x) { return !x.here; }))
     self_->send(caf::actor_cast<module_actor>(job_->task.link), cancel_atom_v,
                 job_->task.from.id);
 }
@@ -246,6 +273,8 @@ void chain_state::give_up(const caf::error& why) {
 void chain_state::finish() {
   if (!job_ || job_->busy > 0)
     return;
+  if (job_->overflow && !job_->over)
+    return repeat();
   auto done = *std::exchange(job_, std::nullopt);
   if (done.why)
     return done.asks.deliver(done.why);
@@ -254,6 +283,10 @@ void chain_state::finish() {
   report.seconds = done.clock.elapsed(self_);
   report.samples = done.samples;
   report.loss = done.loss;
+  if (scale_ && !done.over) {
+    report.metrics = fp16_metrics(scale_->value(), done.overflows);
+    scale_->succeed();
+  }
   double busy = 0;
   for (const auto& work : done.segments)
     busy += work.seconds;

@@ -16,6 +16,7 @@
 #include "messages/interfaces.hpp"
 #include "messages/payload_memory.hpp"
 #include "models/engine/loss.hpp"
+#include "models/engine/loss_scale.hpp"
 #include "models/layout/flat_pool.hpp"
 #include "models/layout/shard_cuts.hpp"
 
@@ -86,9 +87,14 @@ private:
     size_t busy = 0;   ///< Segments and losses that are asked for.
     bool over = false; ///< Cancelled, or failed for this reason:
     caf::error why{};
+    bool overflow = false;  ///< In half precision, of some segment's gradient.
+    uint32_t overflows = 0; ///< Before, of the same batch.
   };
 
   caf::result<gradient_report> begin(const compute_task& task);
+  template <class F>
+  void launch(promise asks, F make);
+  void repeat();
   job make_job(const compute_task& task, promise asks);
   void open_contexts();
   void advance();
@@ -100,6 +106,7 @@ private:
   void ask_for_loss(uint32_t micro_batch, const activations& scores);
   void refuse(size_t segment, const caf::error& why);
   void give_up(const caf::error& why);
+  void close_elsewhere();
   void finish();
   /// Elements of the worker's own buffers. It may have none: then its gradient
   /// is empty.
@@ -115,6 +122,7 @@ private:
   chain_parts parts_;
   models::flat_pool gradients_;
   models::training_loss loss_;
+  std::optional<models::loss_scale> scale_; ///< With fp16 alone.
   std::optional<job> job_;
 };
 

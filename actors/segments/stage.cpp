@@ -77,8 +77,8 @@ caf::result<module_answer> stage_state::in_context(const module_call& call,
   if (found == open_.end())
     return module_answer{.cancelled = true};
   try {
-    out.outputs = models::guarded("computing a gradient",
-                                  [&] { return f(found->second, call); });
+    out = models::guarded("computing a gradient",
+                          [&] { return f(found->second, call); });
   } catch (const models::cancelled&) {
     out.cancelled = true;
     end(call.from.id);
@@ -90,7 +90,7 @@ caf::result<module_answer> stage_state::in_context(const module_call& call,
   return answer_inline(*self_, caf::expected<module_answer>{std::move(out)});
 }
 
-activations stage_state::forward(open_context& at, const module_call& call) {
+module_answer stage_state::forward(open_context& at, const module_call& call) {
   const auto& context = *at.what;
   if (!at.segment) {
     at.segment = take_segment();
@@ -108,22 +108,26 @@ activations stage_state::forward(open_context& at, const module_call& call) {
   auto drop = models::dropout_of(parts_.settings.training.seed, call.from,
                                  static_cast<int64_t>(call.first));
   auto pass = at.segment->forward(inputs, drop, call.first == 0);
-  auto out = to_activations(pass.outputs);
+  module_answer out;
+  out.outputs = to_activations(pass.outputs);
   at.samples += count;
   at.passes.insert_or_assign(call.first, std::move(pass));
   return out;
 }
 
-activations stage_state::backward(open_context& at, const module_call& call) {
+module_answer stage_state::backward(open_context& at, const module_call& call) {
   auto pass = at.passes.extract(call.first);
   if (!pass)
     throw run_error("backward without a forward pass before it");
   at.samples -= static_cast<uint64_t>(pass.mapped().there.inputs.size(0));
   auto inputs = at.segment->backward(pass.mapped(), to_tensor(call.inputs),
-                                     {call.first == 0, call.last});
+                                     {call.first == 0, call.last}, call.scale);
+  module_answer out;
+  out.outputs = to_activations(inputs);
+  out.overflow = call.last && at.segment->overflowed();
   if (call.last)
     end(call.from.id);
-  return to_activations(inputs);
+  return out;
 }
 
 } // namespace troupe

@@ -66,8 +66,8 @@ private:
   /// Answers with what `f` makes of the context of this call.
   template <class F>
   caf::result<module_answer> in_context(const module_call& call, F f);
-  activations forward(open_context& at, const module_call& call);
-  activations backward(open_context& at, const module_call& call);
+  module_answer forward(open_context& at, const module_call& call);
+  module_answer backward(open_context& at, const module_call& call);
   std::unique_ptr<models::host_segment> take_segment();
 
   pointer self_;

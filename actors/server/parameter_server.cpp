@@ -36,12 +36,12 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
       in_order([this, report] { shards_.note(report); });
     },
     [this](enlist_atom, worker_id who, life_number life,
-           const std::string& transport, const owned_data& data,
-           uint32_t leases, const worker_actor& handle) -> caf::result<void> {
+           const registration_request& wish,
+           const worker_actor& handle) -> caf::result<void> {
       auto asks = self_->make_response_promise<void>();
       in_order([this, asks, handle,
-                what = inputs::enlisted{who, life, transport, data,
-                                        leases}]() mutable {
+                what = inputs::enlisted{who, life, wish.transport, wish.data,
+                                        wish.leases, wish.device}]() mutable {
         if (ending_.has_failed()) // The worker's place is in the next life.
           return asks.deliver(life_is_over());
         enlist(what, handle);

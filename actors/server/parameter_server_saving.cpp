@@ -51,11 +51,13 @@ std::vector<uint64_t> parameter_server_state::staying_checkpoints() const {
 }
 
 // Keeps the digests of the version that the run ends with, for the summary.
-void parameter_server_state::state_collected(const snapshot& state) {
+void parameter_server_state::state_collected(const snapshot& state) try {
   if (!ending_.begun() || state.manifest.step() != newest_.value)
     return;
   weights_sha256_ = weights_sha256(state);
   state_sha256_ = state_sha256(state);
+} catch (const run_error&) {
+  // A GPU has failed, of which the writer will tell.
 }
 
 void parameter_server_state::state_saved(const snapshot& state,

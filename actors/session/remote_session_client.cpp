@@ -228,7 +228,7 @@ registration_request remote_session_client_state::wish() const {
   return {parts_.rank.has_value(), parts_.rank.value_or(worker_id{0}),
           servers_.paths(),        parts_.owns ? parts_.owns() : owned_data{},
           parts_.awaits_score,     parts_.leases,
-          parts_.takes_last};
+          parts_.takes_last,       parts_.device};
 }
 
 // If the node is not connected yet, it takes no seat when it is.

@@ -130,6 +130,7 @@ struct remote_session_client_parts : lead_search {
   bool awaits_score = false;             ///< As in a worker's registration.
   uint32_t leases = cores::leases_ahead; ///< As in the registration.
   bool takes_last = false;               ///< As in the registration.
+  std::string device{};                  ///< As in the registration.
   /// Called when a worker has its place, with the lead's address; may be empty.
   std::function<void(const proto::Welcome&, const config::address&, worker_id)>
     on_place{};

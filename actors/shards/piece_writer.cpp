@@ -54,6 +54,7 @@ piece_writer_actor::behavior_type piece_writer_state::make_behavior() {
 caf::result<bool> piece_writer_state::write() try {
   self_->quit();
   auto what = std::exchange(what_, {});
+  what.numbers.host_bytes(); // A GPU that has failed is no missing file.
   std::optional<written_pieces> pieces;
   try {
     pieces.emplace(what);

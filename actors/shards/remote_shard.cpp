@@ -7,8 +7,10 @@
 #include "config/text/failure.hpp"
 #include "config/text/one_line.hpp"
 #include "models/device/accelerator.hpp"
+#include "models/guarded.hpp"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <exception>
@@ -376,9 +378,11 @@ void remote_shard_state::load(const payload& flat) {
 // slots.
 void remote_shard_state::send_state(transfer_id id,
                                     const state_request& request) {
-  if (request.average)
-    leaving_.begin(id, copy_state(model_.average_slot()), to_registrar());
-  else if (request.weights.parts.empty())
+  if (request.average) {
+    auto state = copy_state(model_.average_slot());
+    state.host_bytes(); // A chunk could not tell of a GPU that has failed.
+    leaving_.begin(id, state, to_registrar());
+  } else if (request.weights.parts.empty())
     leaving_.begin(id, versions_.newest(), to_registrar());
   else
     write_state(id, request);
@@ -409,12 +413,15 @@ void remote_shard_state::write_state(transfer_id id,
 payload remote_shard_state::copy_state(
   const std::vector<models::named_slot>& slots) const {
   auto count = parts_.weights.count;
-  payload_buffer out{{parts_.weights.type, count * (slots.size() + 1)}};
-  auto state = to_tensor(out);
-  copy_numbers(part_of(state, count, 0), versions_.newest_flat());
+  auto weights = versions_.newest_flat();
+  auto state = models::guarded("copying the state of a shard", [&] {
+    return at::empty({static_cast<int64_t>(count * (slots.size() + 1))},
+                     weights.options());
+  });
+  copy_numbers(part_of(state, count, 0), weights);
   for (size_t i = 0; i < slots.size(); ++i)
     copy_numbers(part_of(state, count, i + 1), slots[i].flat);
-  return std::move(out).seal();
+  return to_payload(std::move(state));
 }
 
 void remote_shard_state::credit(transfer_id id, uint64_t received) {

@@ -7,6 +7,8 @@
 #include "models/optim/aggregate.hpp"
 #include "models/optim/clipping.hpp"
 
+#include <ATen/ops/empty_like.h>
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -187,12 +189,17 @@ std::vector<models::named_slot> shard_model::average_slot() const {
   return all;
 }
 
-void shard_model::save(std::span<const at::Tensor> slots) const {
+std::vector<payload> shard_model::copy_slots() const {
+  std::vector<payload> out;
   if (!optimizer_)
-    return;
-  auto theirs = optimizer_->slots();
-  for (size_t i = 0; i < theirs.size(); ++i)
-    copy_numbers(own(slots[i], 0), theirs[i].flat);
+    return out;
+  for (const auto& slot : optimizer_->slots()) {
+    auto copy = models::guarded("copying the optimiser's state",
+                                [&] { return at::empty_like(slot.flat); });
+    copy_numbers(copy, slot.flat);
+    out.push_back(to_payload(std::move(copy)));
+  }
+  return out;
 }
 
 at::Tensor shard_model::own(const payload& gradient) const {

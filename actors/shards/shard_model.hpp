@@ -104,9 +104,10 @@ public:
   /// The slot of the average of the weights; none if there is no average.
   std::vector<models::named_slot> average_slot() const;
 
-  /// Copies the optimiser's slots, in their order, into this range of buffers
-  /// of the whole.
-  void save(std::span<const at::Tensor> slots) const;
+  /// Copies of the optimiser's slots, in their order, which steps do not
+  /// change. On a GPU they lie there until somebody asks for the host's bytes,
+  /// which hold up no step. Throws `run_error`.
+  std::vector<payload> copy_slots() const;
 
 private:
   /// This range of the gradients of a step, and their shares.

@@ -275,14 +275,9 @@ void server_model::describe(snapshot& out) const {
 
 void server_model::save(snapshot& out) const {
   describe(out);
-  std::vector<at::Tensor> slots;
-  for (auto& slot : out.slots) {
-    slots.push_back(
-      at::empty({static_cast<int64_t>(layout_->parameter_count())},
-                newest_flat().options().device(at::kCPU)));
-    slot.flat = to_payload(slots.back());
-  }
-  part_.save(slots);
+  auto slots = part_.copy_slots();
+  for (size_t i = 0; i < slots.size(); ++i)
+    out.slots[i].flat = std::move(slots[i]);
 }
 
 state_request server_model::draft(snapshot& out,
@@ -307,27 +302,24 @@ state_request server_model::draft(snapshot& out,
     model.put(model.position(part.name),
               own.subspan(part.offset * width - first, part.count * width));
   auto slots = part_.optimizer()->slots();
-  for (size_t i = 0; i < slots.size(); ++i) {
-    auto slot = slots[i].flat.cpu();
-    put_range(
-      optimizer, std::span{places.slots.parts}.subspan(i, 1), width, first,
-      {static_cast<const std::byte*>(slot.const_data_ptr()), slot.nbytes()});
-  }
+  for (size_t i = 0; i < slots.size(); ++i)
+    put_range(optimizer, std::span{places.slots.parts}.subspan(i, 1), width,
+              first, to_payload(slots[i].flat).host_bytes());
   return places;
 }
 
 at::Tensor server_model::make_whole() const {
   auto out = wholes_->take_tensor();
-  auto own = newest_flat();
+  auto own = to_tensor(newest());
   copy_numbers(out.narrow(0, static_cast<int64_t>(first_), own.numel()), own);
   return out;
 }
 
 at::Tensor server_model::make_whole_average() const {
   auto out = wholes_->take_tensor();
-  auto own = part_.average_slot().front().flat;
+  auto own = to_tensor(to_payload(part_.average_slot().front().flat));
   copy_numbers(out.narrow(0, static_cast<int64_t>(first_), own.numel()), own);
-  copy_numbers(layout_->statistics_of(out), statistics_of(newest_flat()));
+  copy_numbers(layout_->statistics_of(out), statistics_of(to_tensor(newest())));
   return out;
 }
 

@@ -44,15 +44,6 @@ std::function<void(uint64_t)> early_send_by(gradient_stream& way,
   };
 }
 
-/// What a worker tells of half precision, as means over the samples of a step.
-config::metrics metrics_of(const models::gradient_result& found) {
-  if (!found.scale)
-    return {};
-  return {
-    {config::native_metrics::loss_scale, *found.scale},
-    {config::native_metrics::overflows, static_cast<double>(found.overflows)}};
-}
-
 /// A GPU copies to pinned memory while it computes; what other processes see
 /// cannot be pinned.
 payload_memory_ptr memory_for(const models::compute_engine& engine,
@@ -105,6 +96,11 @@ payload kept_statistics(const models::flat_layout& layout,
   if (rule != config::buffers_rule::local || layout.statistics().empty())
     return {};
   return to_payload(layout.statistics_of(gradient).clone());
+}
+
+config::metrics fp16_metrics(double scale, uint32_t overflows) {
+  return {{config::native_metrics::loss_scale, scale},
+          {config::native_metrics::overflows, static_cast<double>(overflows)}};
 }
 
 // -- gradients ----------------------------------------------------------------
@@ -207,7 +203,8 @@ compute_state::compute(const compute_task& task,
   report.loss = found.loss;
   report.seconds = clock.elapsed(self_) - waited;
   report.waited = waited;
-  report.metrics = metrics_of(found);
+  if (found.scale)
+    report.metrics = fp16_metrics(*found.scale, found.overflows);
   if (task.way.early && !report.cancelled)
     task.way.early->computed(report.seconds);
   return report;
@@ -395,7 +392,7 @@ loader_state::loader_state(pointer self, const computing_parts& parts)
     memory_(data::memory_for(parts.settings.training.device)),
     train_(parts.data.train), order_(make_order(parts.settings, *train_)) {
   auto where = models::device_named(parts.settings.training.device);
-  if (!parts.plan && !where.is_cpu())
+  if (!parts.plan && !where.is_cpu() && parts.replica_devices.size() <= 1)
     copies_.emplace(where);
 }
 

@@ -16,6 +16,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace troupe {
@@ -33,6 +34,9 @@ struct computing_parts {
   payload frozen{}; ///< Weights that are not trained; empty if all are.
   /// How the network is cut; null: each worker has all of it in one piece.
   std::shared_ptr<const models::segment_plan> plan{};
+  /// Where a worker's replicas compute, in turn; empty: all of them do so on
+  /// the device of the settings.
+  std::vector<std::string> replica_devices{};
 };
 
 /// The engine for these parts. Throws as its constructor.
@@ -57,6 +61,10 @@ models::batch_context context_of(const lease& from, const payload& statistics);
 /// from one gradient to the next; else empty.
 payload kept_statistics(const models::flat_layout& layout,
                         config::buffers_rule rule, const at::Tensor& gradient);
+
+/// What a worker tells of half precision, as means over the samples of a step.
+/// @param overflows Of this batch.
+config::metrics fp16_metrics(double scale, uint32_t overflows);
 
 /// What an evaluator reports of a version.
 score score_of(version number, const models::evaluation_result& found,
@@ -139,7 +147,7 @@ bool loader_has_thread(const computing_parts& parts);
 
 /// Makes the batches of leases. For a GPU that computes whole networks it
 /// copies them there as soon as they are made, while the GPU computes those
-/// before.
+/// before. Replicas on several GPUs fetch their parts by themselves.
 class loader_state {
 public:
   using pointer = loader_actor::stateful_pointer<loader_state>;

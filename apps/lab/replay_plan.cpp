@@ -1,6 +1,7 @@
 #include "apps/lab/replay_plan.hpp"
 
 #include "apps/startup/event_log.hpp"
+#include "config/patterns/placement.hpp"
 #include "config/runs/replay_settings.hpp"
 #include "config/runs/shared_settings.hpp"
 #include "config/text/failure.hpp"
@@ -84,8 +85,21 @@ find_start(const proto::LogBegin& begin, const fs::path& event_log,
     std::to_string(begin.start_version()));
 }
 
+/// What of the run was computed on a GPU, as far as is known when it begins;
+/// empty: nothing.
+std::string gpu_of_run(const proto::LogBegin& begin,
+                       const config::settings& settings) {
+  if (!begin.device().empty())
+    return "its server computed on " + begin.device();
+  for (const auto& rule : config::parse_placement(settings.training.placement))
+    if (!rule.device.empty() && rule.device != "cpu")
+      return "parts of its network were computed on " + rule.device;
+  return {};
+}
+
 /// Whether gradients can be bit-equal to those of the run; if not, says why.
-bool can_be_exact(const proto::LogBegin& begin,
+/// @param on_gpu From gpu_of_run.
+bool can_be_exact(const proto::LogBegin& begin, const std::string& on_gpu,
                   const std::function<void(const std::string&)>& say) {
   std::string why;
   if (begin.threads() != 1)
@@ -94,9 +108,8 @@ bool can_be_exact(const proto::LogBegin& begin,
   else if (begin.cpu() != cpu_capability())
     why = "it used the CPU's " + begin.cpu() + ", this machine has " +
           cpu_capability();
-  else if (!begin.device().empty())
-    why =
-      "its server computed on " + begin.device() + ", a replay does on the CPU";
+  else if (!on_gpu.empty())
+    why = on_gpu + ", a replay does on the CPU";
   else if (begin.troupe_version() != config::version())
     why = "it was made by trainer_node " + begin.troupe_version();
   if (!why.empty())
@@ -136,7 +149,8 @@ plan_replay(const config::invocation& call,
                     "the CPU cannot repeat");
   // Devices belong to the nodes of the run; a replay computes on the CPU.
   out->config.values.training.device = "cpu";
-  if (!begin.device().empty())
+  auto on_gpu = gpu_of_run(begin, out->config.values);
+  if (!on_gpu.empty())
     out->event_log->allow_other_weights();
   out->checkpoint = find_start(begin, path, settings.resume);
   out->run_id = begin.run_id();
@@ -150,7 +164,7 @@ plan_replay(const config::invocation& call,
   out->threads = static_cast<int>(std::max(1u, begin.threads()));
   // Workers in processes of their own may have had other numbers of threads and
   // other machines.
-  out->strict = can_be_exact(begin, say) && begin.alone();
+  out->strict = can_be_exact(begin, on_gpu, say) && begin.alone();
   return out;
 }
 

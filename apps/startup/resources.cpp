@@ -173,22 +173,42 @@ shared_memory_for(const config::cluster_settings& cluster) {
 
 namespace {
 
-/// The GPU of this process, claimed until the process ends; `cpu` for `auto` if
-/// others have taken all.
+/// The GPUs that this process has chosen, which it keeps until it ends.
+std::vector<models::gpu>& gpus_of_process() {
+  static std::vector<models::gpu> all;
+  return all;
+}
+
+std::string device_name(const models::gpu& which) {
+  return "cuda:" + std::to_string(which.device);
+}
+
+/// The GPU of this process; `cpu` for `auto` if others have taken all.
 /// @param name As in the error, such as "--device cuda".
 std::string gpu_of_process(const std::string& wanted, const std::string& name,
                            int devices, models::gpu_owner whose) {
-  static std::optional<models::gpu> ours;
-  if (ours)
-    return "cuda:" + std::to_string(ours->device);
+  auto& ours = gpus_of_process();
+  if (!ours.empty())
+    return device_name(ours.front());
   auto found = models::take_gpu(models::wish_of_process(devices, whose));
   if (auto* why = std::get_if<std::string>(&found)) {
     if (wanted == "auto")
       return "cpu";
     throw run_error(name + ": " + *why + ", or name one with " + name + ":N");
   }
-  ours = std::move(std::get<models::gpu>(found));
-  return "cuda:" + std::to_string(ours->device);
+  ours.push_back(std::move(std::get<models::gpu>(found)));
+  return device_name(ours.front());
+}
+
+models::gpu_owner owner_of_gpus(const config::settings& settings) {
+  const auto* path = config::find_path(settings.cluster.transport);
+  auto server_has_one = path != nullptr && path->needs_gpu;
+  auto leads = settings.what == config::role::ps &&
+               !config::is_peer(settings) &&
+               settings.cluster.rank.value_or(0) == 0;
+  return !server_has_one ? models::gpu_owner::worker
+         : leads         ? models::gpu_owner::server
+                         : models::gpu_owner::worker_of_gpu_server;
 }
 
 void require_gpu(const std::string& device, const std::string& name,
@@ -257,13 +277,9 @@ std::string choose_device(config::settings& settings) {
   if (device == "auto" && !models::has_cuda())
     return device = "cpu";
   auto devices = models::open_cuda();
-  using enum models::gpu_owner;
-  auto leads = serves && settings.cluster.rank.value_or(0) == 0;
   if (device == "auto" || device == "cuda")
-    device = gpu_of_process(device, "--device cuda", devices,
-                            !server_has_one ? worker
-                            : leads         ? server
-                                            : worker_of_gpu_server);
+    device =
+      gpu_of_process(device, "--device cuda", devices, owner_of_gpus(settings));
   if (device == "cpu")
     return device;
   require_gpu(device, "--device " + device, devices);
@@ -273,6 +289,25 @@ std::string choose_device(config::settings& settings) {
     setenv("NCCL_SOCKET_IFNAME", "lo", /*overwrite=*/0);
   auto name = models::name_of_gpu(models::device_named(device).index());
   return name.empty() ? device : device + " (" + name + ")";
+}
+
+std::vector<std::string> devices_of_replicas(const config::settings& settings) {
+  const auto& device = settings.training.device;
+  auto& ours = gpus_of_process();
+  if (ours.empty() || device != device_name(ours.front()))
+    return {device};
+  while (ours.size() < settings.parallel.replicas) {
+    auto found = models::take_gpu(
+      models::wish_of_process(models::open_cuda(), owner_of_gpus(settings)));
+    auto* next = std::get_if<models::gpu>(&found);
+    if (next == nullptr || !next->claim) // None is free, or it may be shared.
+      break;
+    ours.push_back(std::move(*next));
+  }
+  std::vector<std::string> out;
+  for (const auto& gpu : ours)
+    out.push_back(device_name(gpu));
+  return out;
 }
 
 transport::gpu_network_ptr

@@ -13,6 +13,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe::app {
 
@@ -62,6 +63,12 @@ void open_placed_devices(const config::settings& settings);
 /// `run_error` when there is no such GPU.
 std::string device_of_part(const std::string& named,
                            const config::settings& settings);
+
+/// Where the replicas of a worker compute, in turn: on the device of these
+/// settings, after choose_device, and on one more GPU for each, as long as some
+/// are free, if this process has chosen its GPU by itself. It takes them until
+/// it ends.
+std::vector<std::string> devices_of_replicas(const config::settings& settings);
 
 /// Whether this process computes the parts that are with this owner: the shard
 /// of a rank, or the worker.

@@ -157,6 +157,8 @@ remote_session_client_parts session_parts_of(const participant_plan& plan) {
   out.memory = shared_memory_for(cluster);
   out.leases = plan.leases.value_or(out.leases);
   out.takes_last = plan.takes_last;
+  if (const auto& device = plan.settings.training.device; device != "cpu")
+    out.device = device;
   out.awaits_score = plan.awaits_score;
   out.follows = plan.follows;
   out.begins_anew = plan.begins_anew;

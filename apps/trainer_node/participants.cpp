@@ -20,10 +20,14 @@ compute_actor make_replicas(caf::actor_system& system,
                             const computing_parts& computing) {
   auto other = computing;
   other.memory = heap_memory();
+  const auto& devices = computing.replica_devices;
   std::vector<compute_actor> others;
-  for (uint32_t k = 1; k < computing.settings.parallel.replicas; ++k)
+  for (uint32_t k = 1; k < computing.settings.parallel.replicas; ++k) {
+    if (!devices.empty())
+      other.settings.training.device = devices[k % devices.size()];
     others.push_back(
       spawn<compute_actor, compute_state>(system, placement::detached, other));
+  }
   return spawn<compute_actor, compute_state>(system, placement::detached,
                                              computing, others);
 }

@@ -1,10 +1,13 @@
 #include "apps/trainer_node/segment_places.hpp"
 
 #include "actors/own_loop/training_loop.hpp"
+#include "actors/recording/console.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "apps/startup/resources.hpp"
 #include "config/text/failure.hpp"
+#include "config/text/text.hpp"
 #include "models/engine/intra_op.hpp"
+#include "models/engine/loss_scale.hpp"
 #include "models/networks/registry.hpp"
 
 #include <algorithm>
@@ -28,6 +31,9 @@ void require_loop_fits(const config::settings& settings) {
     refuse("needs --mode remote-forward");
   if (config::is_virtual(settings))
     refuse("does not run on --clock virtual; use --clock real");
+  if (settings.training.autocast == config::autocast_kind::fp16)
+    refuse("has a loss of its own, which --autocast fp16 would have to scale; "
+           "use bf16");
   if (settings.training.micro_batch_size)
     refuse("gets whole batches: leave --micro-batch-size out");
 }
@@ -46,14 +52,32 @@ make_plan(const config::settings& settings, int64_t classes,
     models::make_segment_plan(settings, classes, {shape.begin(), shape.end()}));
 }
 
+namespace {
+
+void choose_devices_of_replicas(computing_parts& computing) {
+  const auto& settings = computing.settings;
+  if (settings.what == config::role::ps || settings.parallel.replicas == 1 ||
+      config::is_virtual(settings))
+    return;
+  computing.replica_devices = devices_of_replicas(settings);
+  if (const auto& all = computing.replica_devices; all.size() > 1)
+    recording::say("replicas     on " + config::join(all, ", "));
+}
+
+} // namespace
+
 void choose_devices(computing_parts& computing) {
   if (!computing.plan)
-    return;
+    return choose_devices_of_replicas(computing);
   const auto& settings = computing.settings;
   auto plan = std::make_shared<models::segment_plan>(*computing.plan);
   for (auto& segment : plan->segments)
-    if (computes_parts_of(segment.server, settings))
+    if (computes_parts_of(segment.server, settings)) {
       segment.device = device_of_part(segment.device, settings);
+      auto its = settings.training;
+      its.device = segment.device;
+      models::require_gpu_for_fp16(its);
+    }
   computing.plan = std::move(plan);
 }
 

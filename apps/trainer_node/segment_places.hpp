@@ -24,8 +24,9 @@ make_plan(const config::settings& settings, int64_t classes,
           const std::array<uint64_t, 3>& shape);
 
 /// Exchanges the devices that the plan names, for the parts that this process
-/// computes, for those that it has. To be called after choose_device, before
-/// stages are made. Throws `run_error` when there is no such GPU.
+/// computes, for those that it has; without a plan, chooses those of replicas,
+/// and says so if there are several. To be called after choose_device, before
+/// stages and replicas are made. Throws `run_error` when there is no such GPU.
 void choose_devices(computing_parts& computing);
 
 /// Has all parts computed on the CPU, as a replay does.

@@ -117,6 +117,7 @@ setup() { # [--tsan] [--with-cuda] [--parity] [--plan]
   done
   if [[ -z $absent && ($family == none ||
     -z $(missing_packages "${packages[@]}")) ]]; then
+    if [[ $cuda ]]; then link_cuda; fi
     return
   fi
 
@@ -149,6 +150,7 @@ setup() { # [--tsan] [--with-cuda] [--parity] [--plan]
   fi
   if [[ $cuda ]]; then
     step "nccl-$nccl_version" "NCCL $nccl_version" unpack_nccl
+    link_cuda
   fi
   if [[ $parity ]]; then
     step "$parity_folder" "Python with torch $torch_version and torchvision" \

@@ -49,7 +49,8 @@ void check_param_groups(const resolved& all) {
       refuse(all, "training.param-groups", in_quotes(pattern) + " " + why);
 }
 
-/// Which node computes on a GPU each node says for itself.
+/// Which node computes on a GPU each node says for itself, and for the parts of
+/// a network `[placement]` may.
 void check_autocast(const resolved& all) {
   const auto& values = all.values;
   const auto& training = values.training;
@@ -61,14 +62,11 @@ void check_autocast(const resolved& all) {
   if (training.autocast != autocast_kind::fp16)
     return;
   auto trains = values.what == role::simulate || values.what == role::worker;
-  if (trains && training.device == "cpu")
+  auto whole = values.parallel.mode == parallel_mode::data_parallel;
+  if (trains && whole && training.device == "cpu")
     refuse(all, "training.autocast",
            "needs a GPU: give --device cuda, or use "
            "bf16");
-  if (values.parallel.mode != parallel_mode::data_parallel)
-    refuse(all, "training.autocast",
-           "scales the loss of whole networks; with --mode " +
-             print(values.parallel.mode) + " use bf16");
 }
 
 } // namespace

@@ -41,7 +41,8 @@ F* driver_function(const char* name) {
                            : reinterpret_cast<F*>(dlsym(driver, name));
 }
 
-/// The library beside the one that has this function of LibTorch's.
+/// The library beside the one that has this function of LibTorch's. A link
+/// leads to a folder with its other libraries.
 std::string library_beside_torch() {
   Dl_info found{};
   auto* known = reinterpret_cast<void*>(&at::globalContext);
@@ -49,7 +50,7 @@ std::string library_beside_torch() {
     return "libtorch_cuda.so";
   auto beside =
     std::filesystem::path{found.dli_fname}.parent_path() / "libtorch_cuda.so";
-  return exists(beside) ? beside.string() : "libtorch_cuda.so";
+  return exists(beside) ? canonical(beside).string() : "libtorch_cuda.so";
 }
 
 std::string library_name() {

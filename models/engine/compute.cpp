@@ -13,9 +13,7 @@
 #include "models/optim/device_mean.hpp"
 #include "models/scalar.hpp"
 
-#include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/zeros.h>
 #include <c10/core/StreamGuard.h>
 #include <torch/utils.h>
 
@@ -235,7 +233,8 @@ struct compute_engine::state {
     for (uint32_t overflows = 0;; ++overflows) {
       auto made = transfers->begin_gradient(gradient, nullptr);
       auto numbers = run_here(weights, x, y, made, about);
-      numbers.push_back(unscale(all.layout().parameters_of(made)));
+      numbers.push_back(
+        unscale({all.layout().parameters_of(made)}, scale->value()));
       transfers->advance(0);
       auto sent = transfers->send_numbers(numbers);
       transfers->finish_gradient();
@@ -321,15 +320,6 @@ struct compute_engine::state {
       under_way.emplace_back(std::move(there), transfers->send_numbers(found));
     }
     return {.cancelled = true};
-  }
-
-  /// Returns a number of the device: not 0 if something is infinite or NaN.
-  at::Tensor unscale(const at::Tensor& gradient) const {
-    torch::NoGradGuard no_grad;
-    auto found = at::zeros({}, gradient.options());
-    at::_amp_foreach_non_finite_check_and_unscale_(
-      {gradient}, found, at::full({}, 1 / scale->value(), gradient.options()));
-    return found;
   }
 };
 

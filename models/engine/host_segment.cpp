@@ -2,6 +2,7 @@
 
 #include "config/text/failure.hpp"
 #include "models/device/accelerator.hpp"
+#include "models/engine/loss_scale.hpp"
 #include "models/scalar.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -80,6 +81,14 @@ struct host_segment::device_copies {
     return out;
   }
 
+  /// As models::unscale; undefined without parameters.
+  at::Tensor take_out(double scale) const {
+    std::vector<at::Tensor> all;
+    for (const auto& run : runs)
+      all.push_back(elements_of(gradient, run));
+    return all.empty() ? at::Tensor{} : unscale(all, scale);
+  }
+
   void bring_gradient() {
     at::NoGradGuard no_grad;
     auto to = elements_of(owner.gradient, whole);
@@ -120,6 +129,7 @@ host_segment::host_segment(const config::training_settings& settings,
 host_segment::~host_segment() = default;
 
 void host_segment::begin(const segment_batch& batch) {
+  overflowed_ = false;
   if (!copies_)
     return segment_.begin(batch);
   c10::StreamGuard guard{copies_->stream};
@@ -142,18 +152,27 @@ host_pass host_segment::forward(const at::Tensor& inputs,
 
 at::Tensor host_segment::backward(const host_pass& pass,
                                   const at::Tensor& gradient,
-                                  micro_batch_place at) {
+                                  micro_batch_place at, double scale) {
   const auto& [there, outputs] = pass;
+  if (!copies_ && scale > 0)
+    throw run_error("--autocast fp16 needs a GPU");
   if (!copies_)
     return segment_.backward(there, there.outputs, gradient, at);
   c10::StreamGuard guard{copies_->stream};
   auto out =
     segment_.backward(there, there.outputs, copies_->place(gradient), at);
-  if (at.last)
+  at::Tensor overflow;
+  if (at.last) {
+    if (scale > 0)
+      overflow = copies_->take_out(scale);
     copies_->bring_gradient();
+  }
+  if (overflow.defined())
+    overflowed_ = copies_->bring(overflow).item<double>() != 0;
   if (out.defined())
     return copies_->bring(out);
-  copies_->wait();
+  if (!overflow.defined())
+    copies_->wait();
   return out;
 }
 

@@ -52,8 +52,13 @@ public:
 
   /// As segment::backward, of the outputs themselves. With the last micro-batch
   /// the gradient and the statistics are in the owner's buffers.
+  /// @param scale In half precision: the factor of the loss, which is then
+  /// taken out of the gradient; 0: there is none.
   at::Tensor backward(const host_pass& pass, const at::Tensor& gradient,
-                      micro_batch_place at);
+                      micro_batch_place at, double scale = 0);
+
+  /// Whether the gradient of the last batch was not finite under its scale.
+  bool overflowed() const noexcept { return overflowed_; }
 
   /// Releases the buffers of the batch.
   void end();
@@ -63,6 +68,7 @@ private:
 
   segment segment_;
   std::unique_ptr<device_copies> copies_; ///< Null on the CPU.
+  bool overflowed_ = false;
 };
 
 } // namespace troupe::models

@@ -2,6 +2,11 @@
 
 #include "config/text/failure.hpp"
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
 namespace troupe::models {
 
 void loss_scale::succeed() noexcept {
@@ -18,6 +23,15 @@ void loss_scale::overflow() {
                     "--autocast bf16");
   value_ /= 2;
   good_ = 0;
+}
+
+at::Tensor unscale(const std::vector<at::Tensor>& gradients, double scale) {
+  at::NoGradGuard no_grad;
+  auto options = gradients.front().options();
+  auto found = at::zeros({}, options);
+  at::_amp_foreach_non_finite_check_and_unscale_(
+    gradients, found, at::full({}, 1 / scale, options));
+  return found;
 }
 
 void require_gpu_for_fp16(const config::training_settings& settings) {

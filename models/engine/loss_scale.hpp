@@ -9,7 +9,10 @@
 
 #include "config/text/settings.hpp"
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
+#include <vector>
 
 namespace troupe::models {
 
@@ -34,6 +37,11 @@ private:
   double value_ = first;
   uint32_t good_ = 0; ///< Batches since the last change.
 };
+
+/// Takes a scale out of gradients on a device, behind what its current stream
+/// has been given. Returns a number of the device: not 0 if something is
+/// infinite or NaN.
+at::Tensor unscale(const std::vector<at::Tensor>& gradients, double scale);
 
 /// @throws run_error unless half precision has the GPU that it needs.
 void require_gpu_for_fp16(const config::training_settings& settings);

@@ -258,9 +258,6 @@ constexpr bad bad_wholes[] = {
   {"--autocast fp16 --dtype float64", "--autocast fp16: needs --dtype float32"},
   {"--autocast fp16",
    "--autocast fp16: needs a GPU: give --device cuda, or use bf16"},
-  {"--autocast fp16 --device cuda --mode remote-forward",
-   "--autocast fp16: scales the loss of whole networks; with --mode "
-   "remote-forward use bf16"},
   {"--resume --overwrite",
    "--overwrite true: contradicts resume: give one of the two"},
   {"--image-size 64", "--image-size 64: is for images of any size (folder, "

@@ -1,7 +1,8 @@
 // A few steps of a server on the fake device: their gradients are made on one
-// stream, versions are read on another, and the host copies the last;
-// nothing else waits. Prints the numbers of the first thing that was made to
-// wait and of the last. Ends with 0 if all was in order.
+// stream, versions are read on another, and the host copies the last one, and
+// the optimiser's state before it; nothing else waits. Prints the numbers of
+// the first thing that was made to wait and of the last. Ends with 0 if all was
+// in order.
 
 #include "actors/runtime/tensor_payload.hpp"
 #include "actors/weights/server_model.hpp"
@@ -56,11 +57,14 @@ int main() try {
   step(); // In other memory.
   held = server.newest();
   read(held);
-  step(); // In that of the version that was held first.
+  snapshot saved;
+  server.save(saved);
+  step(); // In that of the version that was held first, and in the slots.
+  auto slot = to_tensor(saved.slots.front().flat).sum().item<double>();
   c10::StreamGuard guard{makers};
   make_numbers(); // In that of the last gradient.
   auto sum = to_tensor(server.newest()).sum().item<double>();
-  testing::print_dependencies(before, sum);
+  testing::print_dependencies(before, sum + slot);
 } catch (const std::exception& err) {
   std::fprintf(stderr, "%s\n", err.what());
   return 1;

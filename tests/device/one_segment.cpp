@@ -1,7 +1,7 @@
 // Computes a segment's part of a batch on the fake device, from and to pinned
 // memory, then one that is cancelled before it computes, and uses that memory
 // at once; prints how many times it made something wait. Ends with 0 if all was
-// in order.
+// in order. With an argument it computes in half precision.
 
 #include "models/device/accelerator.hpp"
 #include "models/engine/host_segment.hpp"
@@ -15,13 +15,17 @@
 #include <cstdio>
 #include <exception>
 
-int main() try {
+int main(int argc, char**) try {
   using namespace troupe;
   using namespace troupe::models;
   open_cuda();
   config::training_settings settings;
   settings.network = "mnist_net";
   settings.device = "cuda:0";
+  auto half = argc > 1;
+  if (half)
+    settings.autocast = config::autocast_kind::fp16;
+  auto scale = half ? 1024.0 : 0;
   // The stem has most of the parameters, so that they fill pages.
   host_segment stem{settings, 10, {}, {0, 3}};
   host_segment segment{settings, 10, {}, {3, 4}};
@@ -37,9 +41,9 @@ int main() try {
     auto first = stem.forward(inputs, {}, true);
     auto next = segment.forward(first.outputs, {}, true);
     read += next.outputs.sum().item<double>();
-    auto back = segment.backward(next, at::ones_like(next.outputs), {});
+    auto back = segment.backward(next, at::ones_like(next.outputs), {}, scale);
     read += back.sum().item<double>();
-    stem.backward(first, back, {});
+    stem.backward(first, back, {}, scale);
     read += gradient.sum().item<double>();
     stem.end();
     segment.end();

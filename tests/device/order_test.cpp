@@ -108,6 +108,10 @@ TEST_CASE("nothing that a segment waits for can be left out") {
   check_needed({ONE_SEGMENT}, 10);
 }
 
+TEST_CASE("nothing that a segment waits for in fp16 can be left out") {
+  check_needed({ONE_SEGMENT, "fp16"}, 10);
+}
+
 TEST_CASE("nothing that a server's versions wait for can be left out") {
   check_needed({FEW_STEPS}, 10);
 }

@@ -117,9 +117,9 @@ auto fields(const score& x) {
 
 auto fields(const registration_request& x) {
   const auto& [has_rank, rank, transport, data, awaits_score, leases,
-               takes_last] = x;
-  return std::tuple{has_rank,    rank,         transport, data.samples,
-                    data.digest, awaits_score, leases,    takes_last};
+               takes_last, device] = x;
+  return std::tuple{has_rank,     rank,   transport,  data.samples, data.digest,
+                    awaits_score, leases, takes_last, device};
 }
 
 auto fields(const registration& x) {
@@ -207,8 +207,8 @@ TEST_CASE("messages between worker and server come through the wire") {
 }
 
 TEST_CASE("messages of membership come through the wire") {
-  check_fields(
-    registration_request{true, worker_id{2}, "tcp", {3, 4}, true, 5, true});
+  check_fields(registration_request{
+    true, worker_id{2}, "tcp", {3, 4}, true, 5, true, "cuda:1"});
   check_fields(registration{worker_id{1}, life_number{2}, life_number{3}});
   check_fields(run_end{3, "no space left on device", 0.75});
 }

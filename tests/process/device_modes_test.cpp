@@ -6,12 +6,14 @@
 #include "tests/support/replayed_checkpoints.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
 using namespace troupe::testing;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -74,16 +76,57 @@ TEST_CASE("each mode makes the CPU's weights on devices") {
   }
 }
 
-TEST_CASE("replicas of a worker share its device") {
+TEST_CASE(
+  "replicas of a worker are on a device each, or on one that is named") {
+  flags three{"--replicas", "3"};
+  cpu_run wanted{three};
+  fake_device device;
+  for (const auto* name : {"cuda", "cuda:1"}) {
+    process_fixture on{recorded};
+    auto run = on.simulate(short_run + three + flags{"--device", name});
+    CHECK(run.wait() == 0);
+    INFO(run.report());
+    CHECK(run.said("replicas +on cuda:0, cuda:1") ==
+          (std::string{"cuda"} == name));
+    wanted.check_same_weights(on, other_rounding);
+    check_replayed(on, other_rounding);
+  }
+}
+
+TEST_CASE("a process takes the devices of all of its replicas") {
   flags two{"--replicas", "2"};
   cpu_run wanted{two};
   fake_device device;
-  process_fixture on{recorded};
-  auto run = on.simulate(short_run + two + flags{"--device", "cuda"});
+  process_fixture on;
+  auto server = on.listening_server(short_run + two);
+  auto worker = on.worker({"--device", "cuda"}); // Learns of the replicas.
+  worker.await("replicas +on cuda:[01], cuda:[01]");
+  auto refused = on.worker({"--device", "cuda"});
+  CHECK(refused.wait() == 1);
+  CHECK_THAT(refused.err(),
+             ContainsSubstring("other processes have taken all 2 GPUs"));
+  auto other = on.worker({"--device", "auto"});
+  CHECK(server.wait() == 0);
+  CHECK(worker.wait() == 0);
+  CHECK(other.wait() == 0);
+  CHECK(other.said("device +cpu"));
+  wanted.check_same_weights(on);
+}
+
+TEST_CASE("replicas share the device that others have left") {
+  flags two{"--replicas", "2"};
+  cpu_run wanted{two};
+  fake_device device;
+  setenv("FAKE_CUDA_DEVICES", "1", 1);
+  process_fixture on;
+  auto run = on.listening_server(short_run + two);
+  auto worker = on.worker({"--device", "cuda"});
+  auto other = on.worker();
   CHECK(run.wait() == 0);
-  INFO(run.report());
-  wanted.check_same_weights(on, other_rounding);
-  check_replayed(on, other_rounding);
+  CHECK(worker.wait() == 0);
+  CHECK_FALSE(worker.said("replicas +on"));
+  CHECK(other.wait() == 0);
+  wanted.check_same_weights(on);
 }
 
 TEST_CASE("server and workers in processes have their parts on devices") {
@@ -114,6 +157,43 @@ TEST_CASE("a server computes its parts on the device that it is given") {
   CHECK(one.wait() == 0);
   CHECK(other.wait() == 0);
   wanted.check_same_weights(on, other_rounding);
+}
+
+TEST_CASE("networks in parts train in fp16, if each part has a device") {
+  fake_device device;
+  flags half{"--autocast", "fp16"};
+  for (const auto& how :
+       {stages + placed("conv*=worker:cuda:0,*=worker:cuda:1"),
+        remote + placed("conv*=ps:0:cuda:0,*=worker:cuda:1")}) {
+    process_fixture on;
+    auto run = on.simulate(short_run + half + how);
+    CHECK(run.wait() == 0);
+    INFO(run.report());
+    CHECK(on.summary()["gradients_refused"] == 0);
+    auto lines = read_metrics(on.run());
+    auto update = std::ranges::find_if(lines, is_step(1));
+    REQUIRE(update != lines.end());
+    CHECK((*update)["metrics"]["fp16/scale"] == 65536);
+  }
+  process_fixture on;
+  auto refused = on.simulate(short_run + half + remote +
+                             placed("conv*=ps:0:cuda:0,*=worker:cpu"));
+  CHECK(refused.wait() == 1);
+  CHECK_THAT(refused.err(), ContainsSubstring("--autocast fp16 needs a GPU"));
+}
+
+TEST_CASE("a server and its workers have their parts in fp16") {
+  fake_device device;
+  process_fixture on;
+  auto server =
+    on.listening_server(short_run + remote + flags{"--autocast", "fp16"} +
+                        placed("conv*=ps:0:cuda:0,*=worker:cuda:1"));
+  auto one = on.worker();
+  auto other = on.worker();
+  check_end(server, 0);
+  check_end(one, 0);
+  check_end(other, 0);
+  CHECK(on.summary()["gradients_refused"] == 0);
 }
 
 TEST_CASE(

@@ -124,6 +124,12 @@ TEST_CASE(
   CHECK(evaluator.wait() == 0);
   CHECK(on.summary()["samples_applied"] == 6 * digits);
   check_replayed(on);
+  auto again = on.start("again", {"--replay", (on.run() / "tape-1.pb").string(),
+                                  "--train-dir", (on.home() / "again").string(),
+                                  "--max-steps", "2"});
+  check_end(again, 0);
+  CHECK(again.said("worker [0-2] computed on cuda:[01], a replay does on the "
+                   "CPU"));
 }
 
 TEST_CASE(
@@ -298,6 +304,8 @@ TEST_CASE("an evaluator whose device fails ends with a line, and the run is "
 }
 
 TEST_CASE("where there is no GPU, auto computes on the CPU") {
+  fake_device device;
+  setenv("TROUPE_CUDA_LIBRARY", "/nowhere/libtorch_cuda.so", 1);
   process_fixture on;
   auto run = on.simulate({"--epochs", "1", "--device", "auto"});
   CHECK(run.wait() == 0);
@@ -316,12 +324,14 @@ TEST_CASE("a batch that does not fit the device's memory says what to lower") {
 }
 
 TEST_CASE("devices lists the CPU and the GPUs, or says why none can be used") {
+  fake_device device;
   process_fixture on;
+  setenv("TROUPE_CUDA_LIBRARY", "/nowhere/libtorch_cuda.so", 1);
   auto without = on.start("without", {"devices"});
   CHECK(without.wait() == 0);
   CHECK(without.said("cpu +[0-9]+ cores"));
   CHECK(without.said("a GPU needs LibTorch's CUDA part"));
-  fake_device device;
+  setenv("TROUPE_CUDA_LIBRARY", FAKE_CUDA, 1);
   auto with = on.start("with", {"devices"});
   CHECK(with.wait() == 0);
   CHECK(with.said("cuda:0 "));

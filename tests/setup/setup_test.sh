@@ -62,6 +62,38 @@ check "a plan names the address that somebody set" \
 check "NCCL is part of a plan for CUDA alone" \
   bash -c './dev setup --plan --with-cuda | grep -q nccl && ! ./dev setup --plan | grep -q nccl'
 
+# A python3 whose torch has this release, and LibTorch's CUDA part if it is to.
+python_with_torch() { # RELEASE [CUDA-PART]
+  rm -rf "$scratch"/{python,torch,cache}
+  mkdir -p "$scratch"/{python,torch/lib,cache/torch-2.11.0-cpu/torch/lib}
+  echo "__version__ = '$1'" >"$scratch/torch/version.py"
+  if [[ ${2:-} ]]; then echo "$2" >"$scratch/torch/lib/libtorch_cuda.so"; fi
+  printf '#!/bin/sh\necho %s\n' "$scratch/torch" >"$scratch/python/python3"
+  chmod +x "$scratch/python/python3"
+}
+link_cuda_of() { # PATTERN
+  says "$1" env cache="$scratch/cache" PATH="$scratch/python:$PATH" bash -c '
+    set -euo pipefail
+    say() { echo "$*"; }
+    . cmake/setup/downloads.sh
+    . cmake/setup/cuda.sh
+    link_cuda'
+}
+linked=$scratch/cache/torch-2.11.0-cpu/torch/lib/libtorch_cuda.so
+
+python_with_torch 2.11.0+cu130 "the CUDA part"
+check "LibTorch's CUDA part is that of the PyTorch that is installed" \
+  link_cuda_of "^GPUs: $scratch/torch/lib/libtorch_cuda.so of PyTorch 2.11.0\+cu130$"
+check "and lies where the program looks for it" grep -q "the CUDA part" "$linked"
+python_with_torch 2.9.1+cu128 "another one"
+check "that of another release is a line with both" \
+  link_cuda_of "is PyTorch 2.9.1\+cu128, and the program is built with 2.11.0: install torch==2.11.0"
+check "and is not used" test ! -e "$linked"
+python_with_torch 2.11.0+cpu
+check "PyTorch for the CPU is a line" link_cuda_of "is PyTorch 2.11.0\+cpu without CUDA: install"
+printf '#!/bin/sh\necho\n' >"$scratch/python/python3"
+check "no PyTorch is a line" link_cuda_of "^GPUs: python3 has no PyTorch: install torch==2.11.0"
+
 check "an address of one's own" \
   fresh says "the right bytes" fetch_one "TROUPE_ONE_URL=file://$scratch/right"
 check "other bytes are not used" \

@@ -99,6 +99,26 @@ fs::path refuse_one(const temporary_folder& folder, const std::string& why) {
   return folder / "refused.pb";
 }
 
+/// The event log of a run whose losses and weights were rounded otherwise.
+/// @param device Of its first worker.
+fs::path round_otherwise(const temporary_folder& folder,
+                         const std::string& device) {
+  auto path = folder / ("on-" + device + ".pb");
+  recording::event_log_file out{path};
+  for (auto event : read_event_log(folder / "run" / "tape-1.pb")) {
+    if (event.has_begin())
+      event.mutable_begin()->set_alone(false);
+    else if (event.has_enlisted() && event.enlisted().worker() == 0)
+      event.mutable_enlisted()->set_device(device);
+    else if (event.has_arrived())
+      event.mutable_arrived()->set_loss(event.arrived().loss() * (1 + 1e-7));
+    else if (event.has_ended())
+      event.mutable_ended()->set_weights_sha256(std::string(64, '0'));
+    out.write(event);
+  }
+  return path;
+}
+
 } // namespace
 
 TEST_CASE("many seeds: a replay makes the same notes and the same weights") {
@@ -173,6 +193,16 @@ TEST_CASE("refusals of every kind are re-enacted") {
     CHECK(again.summary["gradients_refused"] == 1);
     CHECK(again.summary["steps"] == 5);
   }
+}
+
+TEST_CASE("weights are compared unless a worker computed on a device") {
+  temporary_folder folder;
+  run_in(folder / "run", {"--workers", "2", "--max-steps", "4", "--tape"});
+  auto on_gpu = replay_in(folder / "gpu", round_otherwise(folder, "cuda:0"));
+  CHECK(on_gpu.end.line.empty());
+  CHECK(on_gpu.summary["steps"] == 4);
+  auto on_cpu = replay_in(folder / "cpu", round_otherwise(folder, ""));
+  CHECK(on_cpu.end.line.find("ended.weights_sha256") != std::string::npos);
 }
 
 TEST_CASE("a resumed run's event log begins where its checkpoint is") {

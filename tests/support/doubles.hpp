@@ -251,8 +251,8 @@ inline lead_stand_in make_lead_stand_in(actor_fixture& actors) {
       [](shards_atom, const shard_registrar_actor&,
          const std::vector<remote_shard_actor>&) {},
       [](report_atom, const part_report&) {},
-      [=](enlist_atom, worker_id who, life_number life, const std::string&,
-          const owned_data&, uint32_t,
+      [=](enlist_atom, worker_id who, life_number life,
+          const registration_request&,
           const worker_actor&) -> caf::result<void> {
         auto promise = self->template make_response_promise<void>();
         seen->enlistments.push_back({who, life, promise});

@@ -11,6 +11,7 @@
 #include "tests/support/doubles.hpp"
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
 #include <map>
@@ -42,9 +43,9 @@ inline compute_task task_of(uint64_t lease, const payload& weights,
                             version number) {
   auto count = static_cast<int64_t>(samples);
   auto batch = std::make_shared<data::batch>();
-  at::manual_seed(lease);
-  batch->inputs = at::randn({count, 1, 28, 28});
-  batch->targets = at::randint(classes, {count}, at::kLong);
+  auto draws = at::make_generator<at::CPUGeneratorImpl>(lease);
+  batch->inputs = at::randn({count, 1, 28, 28}, draws);
+  batch->targets = at::randint(classes, {count}, draws, at::kLong);
   compute_task out;
   out.from = {lease_id{lease}, 0, 0, samples};
   out.batch = batch;
@@ -68,11 +69,15 @@ inline at::Tensor gradient_of(const config::training_settings& training,
 struct module_site {
   explicit module_site(
     const std::string& placement, uint64_t micro_batch_size = 1000,
-    config::pipeline_order order = config::pipeline_order::gpipe) {
+    config::pipeline_order order = config::pipeline_order::gpipe,
+    const config::training_settings& training = {}) {
+    parts.settings.training = training;
     parts.settings.training.placement = placement;
     parts.settings.parallel.mode = config::parallel_mode::remote_forward;
     plan = models::make_segment_plan(parts.settings, classes, {1, 28, 28});
-    models::compute_engine whole{parts.settings.training, classes};
+    auto on_cpu = parts.settings.training;
+    on_cpu.device = "cpu";
+    models::compute_engine whole{on_cpu, classes};
     flat = at::empty({static_cast<int64_t>(whole.layout().count())});
     whole.initial_weights(flat, 3);
     server = make_server_stand_in(actors);

@@ -128,8 +128,9 @@ public:
     one = {};
     one.handle = make_worker_stand_in(actors);
     one.life = as;
-    actors.tell(lead, enlist_atom_v, who, as, std::string{"inproc"},
-                owned_data{}, cores::leases_ahead, one.handle.handle);
+    registration_request wish;
+    wish.transport = "inproc";
+    actors.tell(lead, enlist_atom_v, who, as, wish, one.handle.handle);
   }
 
   void leave(worker_id who) {

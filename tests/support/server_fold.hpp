@@ -78,7 +78,8 @@ private:
                           life_number{x.life()},
                           x.transport(),
                           {x.samples(), x.data_digest()},
-                          x.leases() > 0 ? x.leases() : cores::leases_ahead};
+                          x.leases() > 0 ? x.leases() : cores::leases_ahead,
+                          x.device()};
       scheduler_.enlist(in.who, in.life, in.data, in.leases);
       cause = std::move(in);
     } else if (from.has_joined()) {

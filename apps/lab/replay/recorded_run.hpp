@@ -29,6 +29,8 @@ public:
   /// run's, bit for bit.
   void allow_other_weights() { other_weights_allowed_ = true; }
 
+  bool allows_other_weights() const { return other_weights_allowed_; }
+
   /// The current event; valid until `advance`.
   const proto::LogEvent& current() const { return current_; }
 

@@ -167,11 +167,27 @@ void replay_driver_state::enlist(const proto::LogEnlisted& record) {
   life_number life{record.life()};
   seats_[who] = seat{};
   seats_[who].life = life;
-  owned_data data{record.samples(), record.data_digest()};
-  require_same(who, data);
-  auto leases = record.leases() > 0 ? record.leases() : cores::leases_ahead;
-  self_->send(parts_.lead, enlist_atom_v, who, life, record.transport(), data,
-              leases, worker_actor{self_});
+  registration_request wish;
+  wish.transport = record.transport();
+  wish.data = {record.samples(), record.data_digest()};
+  if (record.leases() > 0)
+    wish.leases = record.leases();
+  wish.device = record.device();
+  require_same(who, wish.data);
+  allow_rounding(who, wish.device);
+  self_->send(parts_.lead, enlist_atom_v, who, life, wish, worker_actor{self_});
+}
+
+// A GPU rounds its sums otherwise than the CPU.
+void replay_driver_state::allow_rounding(worker_id who,
+                                         const std::string& device) {
+  if (device.empty() || parts_.event_log->allows_other_weights())
+    return;
+  parts_.event_log->allow_other_weights();
+  parts_.say("replay       the weights may differ from the run's in their last "
+             "bits: worker " +
+             to_string(who) + " computed on " + device +
+             ", a replay does on the CPU");
 }
 
 // Throws if a worker's own samples are not those of the run: its gradients

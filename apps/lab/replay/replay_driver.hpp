@@ -66,6 +66,7 @@ private:
   void act(const proto::LogEvent& event);
   void enlist(const proto::LogEnlisted& record);
   void require_same(worker_id who, const owned_data& data) const;
+  void allow_rounding(worker_id who, const std::string& device);
   void join(const proto::LogJoined& record);
   void leave(const proto::LogLeft& record);
   void pull(const proto::LogPulled& record);

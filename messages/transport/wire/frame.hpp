@@ -130,6 +130,7 @@ struct pass_header {
   uint32_t segment = 0;
   uint64_t first = 0;
   bool last = true;
+  real scale;
   activation_parts parts;
 };
 
@@ -138,21 +139,23 @@ bool inspect(Inspector& f, pass_header& x) {
   return f.object(x).fields(
     f.field("from", x.from), f.field("weights", x.weights),
     f.field("segment", x.segment), f.field("first", x.first),
-    f.field("last", x.last), f.field("parts", x.parts));
+    f.field("last", x.last), f.field("scale", x.scale),
+    f.field("parts", x.parts));
 }
 
 /// The header of its answer.
 struct passed_header {
   bool cancelled = false;
   real seconds;
+  bool overflow = false;
   activation_parts parts;
 };
 
 template <class Inspector>
 bool inspect(Inspector& f, passed_header& x) {
-  return f.object(x).fields(f.field("cancelled", x.cancelled),
-                            f.field("seconds", x.seconds),
-                            f.field("parts", x.parts));
+  return f.object(x).fields(
+    f.field("cancelled", x.cancelled), f.field("seconds", x.seconds),
+    f.field("overflow", x.overflow), f.field("parts", x.parts));
 }
 
 /// The header of a frame that answers a request with an error.

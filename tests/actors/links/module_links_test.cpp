@@ -237,6 +237,7 @@ TEST_CASE("calls and answers keep all that they have as frames") {
       call.segment = 7;
       call.first = 8;
       call.last = false;
+      call.scale = 1024;
       if (numbers > 0)
         call.inputs = {constant_payload(numbers, 1), {1, 5}, true};
       if (statistics > 0)
@@ -249,15 +250,17 @@ TEST_CASE("calls and answers keep all that they have as frames") {
       CHECK(back.segment == 7);
       CHECK(back.first == 8);
       CHECK_FALSE(back.last);
+      CHECK(back.scale == 1024);
       CHECK(back.inputs.sizes == call.inputs.sizes);
       CHECK(back.inputs.channels_last == call.inputs.channels_last);
       CHECK(same_bytes(back.inputs.numbers, call.inputs.numbers));
       CHECK(same_bytes(back.statistics, call.statistics));
-      module_answer answer{true, call.inputs, call.statistics, 0.5};
+      module_answer answer{true, call.inputs, call.statistics, 0.5, true};
       auto [outcome, what] = to_frame(answer);
       auto there = to_answer(outcome, what);
       CHECK(there.cancelled);
       CHECK(there.seconds == 0.5);
+      CHECK(there.overflow);
       CHECK(same_bytes(there.outputs.numbers, answer.outputs.numbers));
       CHECK(same_bytes(there.statistics, answer.statistics));
       header.parts.statistics = numbers + statistics + 1;
