@@ -19,7 +19,6 @@ EXCEPTIONS = {
     "config/schema/table.hpp": "a row of the table of settings, read as a row",
     "data/transforms/resize.cpp": "a kernel: plain numbers, no struct to fill",
     "messages/transport/compression/compression.cpp": "a kernel",
-    "messages/transport/nccl/library/operation.hpp": "NCCL's own function",
     "models/exchange/torch_file.cpp": "a tensor as PyTorch's files describe it",
     "models/kernels/loops.hpp": "kernels",
     "models/optim/optimizer.hpp": "an interface that optimisers from outside implement",

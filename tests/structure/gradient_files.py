@@ -28,7 +28,6 @@ CARRIED = (
     ("actors/server/parameter_server.cpp", "parameter_server_state::push_arrived",
      "enters the server, and leaves it as weights"),
     ("actors/server/worker_requests.cpp", "worker_requests::push", "is it expected?"),
-    ("actors/server/gathered_sums.hpp", "gathered_sums", "... or part of a sum?"),
     ("actors/weights/server_model.cpp", "server_model::sound", "is it finite?"),
     ("actors/shards/shard_model.cpp", "shard_model::sound", "... in this shard"),
     ("models/optim/aggregate.cpp", "all_finite", "... block by block"),
