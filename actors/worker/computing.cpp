@@ -52,8 +52,8 @@ config::metrics metrics_of(const models::gradient_result& found) {
     {config::native_metrics::overflows, static_cast<double>(found.overflows)}};
 }
 
-/// A GPU copies to pinned memory while it computes; what other processes see
-/// cannot be pinned.
+/// A GPU copies to pinned memory while it computes; what other processes see is
+/// pinned by whoever makes it.
 models::flat_pool pool_of_gradients(const models::compute_engine& engine,
                                     const computing_parts& parts) {
   auto count = engine.layout().count();

@@ -162,10 +162,13 @@ std::string address_towards(const std::string& host) {
 }
 
 std::shared_ptr<transport::shared_memory>
-shared_memory_for(const config::cluster_settings& cluster) {
-  if (!config::takes_paths(cluster.transport, config::reach::host))
+shared_memory_for(const config::settings& settings) {
+  if (!config::takes_paths(settings.cluster.transport, config::reach::host))
     return nullptr;
-  return std::make_shared<transport::shared_memory>();
+  auto out = std::make_shared<transport::shared_memory>();
+  if (settings.training.device != "cpu")
+    out->pin_with(&models::pin_memory);
+  return out;
 }
 
 namespace {

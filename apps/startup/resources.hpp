@@ -42,9 +42,9 @@ uint16_t find_free_port(const std::string& host);
 std::string address_towards(const std::string& host);
 
 /// Memory that others on this host may read, if the settings allow shared
-/// memory for tensors; else null.
+/// memory for tensors; else null. Pinned where this process computes on a GPU.
 std::shared_ptr<transport::shared_memory>
-shared_memory_for(const config::cluster_settings& cluster);
+shared_memory_for(const config::settings& settings);
 
 /// NCCL and the CUDA runtime, if the settings ask for that path; else null.
 /// Throws `run_error` with the reason when they cannot be used, or when others

@@ -33,7 +33,7 @@ struct ways {
 
 ways find_ways(const server_plan& plan) {
   const auto& settings = plan.config.values;
-  return {find_shared_memory(settings.cluster, plan.weights(), say),
+  return {find_shared_memory(settings, plan.weights(), say),
           find_gpus(settings, plan.layout, say)};
 }
 

@@ -1,0 +1,150 @@
+"""Programs whose model is on a GPU: the fake device, which has the bits of the CPU and
+reports each access that nothing orders, also between a program and its worker's process."""
+
+import os
+import shutil
+import sys
+import unittest
+
+import cluster
+import fault_test
+import torch
+import troupe
+
+#: Names of the devices, so that no other test takes them.
+DEVICES = [f"python-{os.getpid()}-{i}" for i in range(2)]
+
+
+class Case(cluster.Case):
+    def setUp(self):
+        super().setUp()
+        self.set("TROUPE_CUDA_LIBRARY", os.environ["TROUPE_FAKE_CUDA"])
+        self.set("CUDA_VISIBLE_DEVICES", ",".join(DEVICES))
+
+    def set(self, name, value):
+        """Sets a variable for the processes that this test starts."""
+        before = os.environ.get(name)
+        os.environ[name] = str(value)
+        self.addCleanup(
+            lambda: os.environ.pop(name) if before is None else os.environ.update({name: before})
+        )
+
+    def train(self, *flags, serve=(), workers=1):
+        """The weights that a run ends with, and what its workers have said."""
+        server, port = self.serve(
+            "--workers", workers, "--epochs", 2, "--lr", 0.05, "--momentum", 0.9, *serve
+        )
+        all = [self.work(port, i, *flags) for i in range(workers)]
+        for worker in all:
+            self.require_end(worker)
+        self.require_end(server)
+        self.assertEqual(self.run_directory().summary["gradients_refused"], 0)
+        weights = self.run_directory().state_dict("last")
+        shutil.rmtree(self.folder / "run")
+        return weights, "".join(x.output() for x in all)
+
+    def compare(self, expected, *flags, **how):
+        """Returns what the workers have said."""
+        found, said = self.train(*flags, **how)
+        for name, value in expected.items():
+            self.assertTrue(torch.equal(found[name], value), name)
+        return said
+
+
+class Training(Case):
+    """A GPU gives the weights that the CPU gives, bit for bit."""
+
+    def test_it_trains_as_the_cpu_does(self):
+        expected, _ = self.train()
+        for flags in (("auto",), ("auto", "--views"), ("stream", "--views")):
+            with self.subTest(flags):
+                said = self.compare(
+                    expected, "--gpu", 1, *flags[1:], serve=("--transport", flags[0])
+                )
+                self.assertEqual(said, "")
+
+    def test_steps_of_several_batches(self):
+        accumulate = ("--accumulate", 3, "--workers", 1)
+        expected, _ = self.train(*accumulate)
+        self.assertEqual(self.compare(expected, "--gpu", 0, *accumulate), "")
+
+    def test_large_gradients_are_born_there(self):
+        expected, _ = self.train()
+        self.assertEqual(self.compare(expected, "--gpu", 1, "--early"), "")
+
+    def test_where_no_memory_can_be_shared(self):
+        expected, _ = self.train()
+        line = r".*RuntimeWarning: weights and gradients go through the host's memory: {}\n"
+        for refused in ("share", "open", "open,register"):
+            with self.subTest(refused):
+                self.set("FAKE_CUDA_REFUSES", refused)
+                flags = ["--views"] if refused == "open" else []
+                said = self.compare(expected, "--gpu", 1, *flags)
+                self.assertRegex(said, line.format(".* operation not supported"))
+                self.assertEqual(said.count("host's memory"), 1)
+
+    def test_one_gpu_for_each_worker_of_launch(self):
+        expected, _ = self.train(serve=("--policy", "sync"), workers=2)
+        file = troupe.describe(cluster.toy.model(), self.folder / "toy.safetensors")
+        run = self.start(
+            "launch",
+            [cluster.PROGRAM, "launch", "--workers", 2, "--config", self.config(file), "--"]
+            + [sys.executable, cluster.HERE / "train.py", 0, self.folder, "--gpu", -1],
+        )
+        self.require_end(run)
+        for name, value in self.run_directory().state_dict("last").items():
+            self.assertTrue(torch.equal(expected[name], value), name)
+
+    def config(self, network):
+        file = self.folder / "server.ini"
+        file.write_text(
+            "[policy]\nname = sync\n[training]\nlr = 0.05\nmomentum = 0.9\nepochs = 2\n"
+            f"network = weights:{network}\ntrain-dir = {self.folder / 'run'}\n"
+            f"[data]\ndataset = external(samples={cluster.toy.SAMPLES},id=toy)\n"
+        )
+        return file
+
+
+class Waits(Case):
+    """Whoever hands a block over has waited for its GPU."""
+
+    def run_program(self, *flags):
+        name = f"run-{len(list(self.folder.glob('run*')))}"
+        server, port = self.serve(
+            "--workers", 1, "--max-steps", 2, "--train-dir", self.folder / name, name=name
+        )
+        program = self.start(
+            f"program-{name}", [sys.executable, cluster.HERE / "left_loop.py", port, *flags]
+        )
+        status = program.wait()
+        server.end()
+        return status, program.output()
+
+    def test_none_can_be_left_out(self):
+        for flags in ((), ("--views",)):
+            status, said = self.run_program(*flags)
+            self.assertEqual(status, 0, said)
+            for wait in range(1, int(said) + 1):
+                with self.subTest(wait, flags=flags):
+                    self.set("PROGRAM_FORGETS", wait)
+                    status, said = self.run_program(*flags)
+                    self.set("PROGRAM_FORGETS", 0)
+                    self.assertNotEqual(status, 0)
+                    self.assertIn("fake device: ", said)
+
+    def test_nor_that_of_the_worker(self):
+        self.set("FAKE_CUDA_FORGETS", 1)
+        status, said = self.run_program()
+        self.assertNotEqual(status, 0)
+        self.assertIn("what another process uses, and its host has not waited for it", said)
+
+
+class Kills(Case, fault_test.KillsOfRounds):
+    """Programs, their workers' processes and servers die, and nothing is lost or left."""
+
+    kills = 2
+    options = (*fault_test.KillsOfRounds.options, "--gpu", "1")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv)
