@@ -11,10 +11,6 @@ from typing import Any
 
 import torch
 
-#: Names torch's CUDA library for the program, and so for this process.
-_LIBRARY = "TROUPE_CUDA_LIBRARY"
-
-
 class Refused(Exception):
     """CUDA has refused something that a run can do without, and why."""
 
@@ -27,9 +23,10 @@ class _Handle(ctypes.Structure):
 
 @lru_cache(maxsize=None)
 def _runtime() -> ctypes.CDLL:
-    beside = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cuda.so")
     try:
-        out = ctypes.CDLL(os.environ.get(_LIBRARY) or beside)
+        # Only the one that torch has loaded, whatever its file: a second one would take
+        # the first one's place in torch.
+        out = ctypes.CDLL("libtorch_cuda.so", os.RTLD_NOLOAD | os.RTLD_NOW)
         out.cudaIpcOpenMemHandle.argtypes = [
             ctypes.POINTER(ctypes.c_void_p), _Handle, ctypes.c_uint
         ]
@@ -40,7 +37,7 @@ def _runtime() -> ctypes.CDLL:
         out.cudaGetErrorString.restype = ctypes.c_char_p
         out.cudaGetLastError.argtypes = []
     except (OSError, AttributeError) as why:
-        raise Refused(f"CUDA's runtime cannot be called by name: {why}") from None
+        raise Refused(f"torch's CUDA runtime cannot be called by name: {why}") from None
     return out
 
 

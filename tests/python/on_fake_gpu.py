@@ -1,7 +1,7 @@
 """Makes the fake device CUDA of this process. To be imported before torch.
 
-TROUPE_CUDA_LIBRARY names the fake device, and TROUPE_EMPTY_CUDA what stands for torch's own
-CUDA library. PROGRAM_FORGETS is the number of a wait that the fake device leaves out in this
+TROUPE_EMPTY_CUDA names what stands for torch's own CUDA library, which brings the fake device
+along. PROGRAM_FORGETS is the number of a wait that the fake device leaves out in this
 process; FAKE_CUDA_FORGETS that of the worker's program.
 """
 
@@ -13,14 +13,13 @@ from pathlib import Path
 
 assert "torch" not in sys.modules
 
-# Each is found by its name when torch asks for it. The fake one comes last and replaces
+# Each is found by its name when torch asks for it. The fake device comes last and replaces
 # the guard of libc10_cuda.
 _LIBRARIES = Path(importlib.util.find_spec("torch").origin).parent / "lib"
 for _library in (
     _LIBRARIES / "libtorch_cpu.so",
     _LIBRARIES / "libc10_cuda.so",
     Path(os.environ["TROUPE_EMPTY_CUDA"]),
-    Path(os.environ["TROUPE_CUDA_LIBRARY"]),
 ):
     ctypes.CDLL(str(_library), ctypes.RTLD_GLOBAL)
 
@@ -38,4 +37,4 @@ ctypes.CDLL(None).setenv(
 
 def waits():
     """How many waits there were that PROGRAM_FORGETS can name."""
-    return ctypes.CDLL(os.environ["TROUPE_CUDA_LIBRARY"]).fake_cuda_dependencies()
+    return ctypes.CDLL(os.environ["TROUPE_EMPTY_CUDA"]).fake_cuda_dependencies()
