@@ -17,22 +17,22 @@ using namespace troupe::test;
 
 namespace {
 
-constexpr int64_t count = 1000;
-constexpr size_t bytes = count * sizeof(float);
+constexpr int64_t numbers_of_block = 1000;
+constexpr size_t bytes_of_block = numbers_of_block * sizeof(float);
 
 /// A block of its own, and the same as another process sees it.
 struct both_sides {
   both_sides() {
     open_device();
     shared.pin_with(&models::pin_memory);
-    block = shared.take_block(bytes);
-    auto where = shared.find(block.get(), bytes);
+    block = shared.take_block(bytes_of_block);
+    auto where = shared.find(block.get(), bytes_of_block);
     theirs = shared.map_foreign(
-      transport::descriptor{dup(where->region->file.get())}, bytes);
+      transport::descriptor{dup(where->region->file.get())}, bytes_of_block);
   }
 
   static at::Tensor numbers(std::byte* at) {
-    return at::from_blob(at, {count}, at::kFloat);
+    return at::from_blob(at, {numbers_of_block}, at::kFloat);
   }
 
   transport::shared_memory shared;
@@ -48,7 +48,7 @@ TEST_CASE("a device copies to and from memory that other processes see") {
   auto theirs = on.numbers(on.theirs->memory.data());
   CHECK(ours.is_pinned());
   CHECK(theirs.is_pinned());
-  auto there = at::randn({count}).to(last_device());
+  auto there = at::randn({numbers_of_block}).to(last_device());
   ours.copy_(there); // A blocking copy, so the host may read it.
   CHECK(theirs.equal(ours));
   CHECK(theirs.to(last_device()).cpu().equal(ours));
@@ -60,7 +60,7 @@ TEST_CASE("what a device refuses to pin is used all the same") {
   unsetenv("FAKE_CUDA_REFUSES");
   auto ours = on.numbers(on.block.get());
   CHECK_FALSE(ours.is_pinned());
-  auto there = at::randn({count}).to(last_device());
+  auto there = at::randn({numbers_of_block}).to(last_device());
   ours.copy_(there, /*non_blocking=*/true);
   CHECK(on.numbers(on.theirs->memory.data()).equal(ours));
 }

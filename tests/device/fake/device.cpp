@@ -109,11 +109,22 @@ int device_count() {
   return static_cast<int>(number_from("FAKE_CUDA_DEVICES", 2));
 }
 
+namespace {
+
+std::atomic<bool> failed{false};
+
+} // namespace
+
+bool has_failed() {
+  return failed;
+}
+
 void require_working() {
   static const auto last = number_from("FAKE_CUDA_FAILS_AFTER", SIZE_MAX);
   static std::atomic<size_t> calls{0};
   if (++calls <= last)
     return;
+  failed = true;
   constexpr int launch_failure = 719;
   throw c10::AcceleratorError{
     {__func__, __FILE__, static_cast<uint32_t>(__LINE__)},

@@ -29,6 +29,9 @@ c10::Stream current_stream(c10::Device where);
 /// @throws c10::AcceleratorError as LibTorch does.
 void require_working();
 
+/// Whether it has thrown: then the device uses no memory any more.
+bool has_failed();
+
 /// Returns the one before.
 c10::Stream exchange_stream(c10::Stream next);
 
