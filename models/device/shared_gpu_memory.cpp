@@ -11,10 +11,15 @@ namespace {
 /// Regions in the host's memory are counted from 1 on.
 constexpr uint64_t first_id = uint64_t{1} << 63;
 
+/// What CUDA hands out at a time. Whoever opens a smaller block could use the
+/// other blocks beside it.
+constexpr size_t whole = 2u << 20;
+
 } // namespace
 
 memory_block shared_gpu_memory::take_block(size_t bytes) {
   const auto& cuda = cuda_runtime::get();
+  bytes = (bytes + whole - 1) / whole * whole;
   c10::DeviceGuard guard{where_};
   void* memory = nullptr;
   cuda.require(cuda.allocate(&memory, bytes),

@@ -43,10 +43,17 @@ class Case(cluster.Case):
         shutil.rmtree(self.folder / "run")
         return weights, "".join(x.output() for x in all)
 
-    def compare(self, expected, *flags, **how):
-        """Returns what the workers have said."""
-        found, said = self.train(*flags, **how)
-        for name, value in expected.items():
+    cpu = {}  #: The weights of runs on the CPU, by their workers' flags.
+
+    def compare(self, *flags, loop=(), **how):
+        """Trains with these flags; returns what the worker has said.
+
+        loop: Further flags, with which the CPU's run is made, too.
+        """
+        if loop not in self.cpu:
+            self.cpu[loop], _ = self.train(*loop)
+        found, said = self.train(*flags, *loop, **how)
+        for name, value in self.cpu[loop].items():
             self.assertTrue(torch.equal(found[name], value), name)
         return said
 
@@ -55,45 +62,50 @@ class Training(Case):
     """A GPU gives the weights that the CPU gives, bit for bit."""
 
     def test_it_trains_as_the_cpu_does(self):
-        expected, _ = self.train()
-        for flags in (("auto",), ("auto", "--views"), ("stream", "--views")):
-            with self.subTest(flags):
-                said = self.compare(
-                    expected, "--gpu", 1, *flags[1:], serve=("--transport", flags[0])
-                )
+        for path, flags in (("auto", ()), ("auto", ("--views",)), ("stream", ("--early",))):
+            with self.subTest(path, flags=flags):
+                said = self.compare("--gpu", 1, *flags, serve=("--transport", path))
                 self.assertEqual(said, "")
 
     def test_steps_of_several_batches(self):
-        accumulate = ("--accumulate", 3, "--workers", 1)
-        expected, _ = self.train(*accumulate)
-        self.assertEqual(self.compare(expected, "--gpu", 0, *accumulate), "")
-
-    def test_large_gradients_are_born_there(self):
-        expected, _ = self.train()
-        self.assertEqual(self.compare(expected, "--gpu", 1, "--early"), "")
+        said = self.compare("--gpu", 0, loop=("--accumulate", 3, "--workers", 1))
+        self.assertEqual(said, "")
 
     def test_where_no_memory_can_be_shared(self):
-        expected, _ = self.train()
         line = r".*RuntimeWarning: weights and gradients go through the host's memory: {}\n"
         for refused in ("share", "open", "open,register"):
             with self.subTest(refused):
                 self.set("FAKE_CUDA_REFUSES", refused)
                 flags = ["--views"] if refused == "open" else []
-                said = self.compare(expected, "--gpu", 1, *flags)
+                said = self.compare("--gpu", 1, *flags)
                 self.assertRegex(said, line.format(".* operation not supported"))
                 self.assertEqual(said.count("host's memory"), 1)
 
-    def test_one_gpu_for_each_worker_of_launch(self):
+    def test_launch_with_a_gpu_for_each_worker_and_an_evaluator(self):
         expected, _ = self.train(serve=("--policy", "sync"), workers=2)
         file = troupe.describe(cluster.toy.model(), self.folder / "toy.safetensors")
         run = self.start(
             "launch",
-            [cluster.PROGRAM, "launch", "--workers", 2, "--config", self.config(file), "--"]
+            [cluster.PROGRAM, "launch", "--workers", 2, "--config", self.config(file)]
+            + ["--evaluator-command", f"{sys.executable} {cluster.HERE / 'evaluate.py'} --gpu", "--"]
             + [sys.executable, cluster.HERE / "train.py", 0, self.folder, "--gpu", -1],
         )
         self.require_end(run)
-        for name, value in self.run_directory().state_dict("last").items():
+        weights = self.run_directory().state_dict("last")
+        for name, value in weights.items():
             self.assertTrue(torch.equal(expected[name], value), name)
+        found = self.run_directory().summary["final_metrics"]["recall"]
+        self.assertAlmostEqual(found, cluster.toy.accuracy(weights), places=6)
+
+    def test_a_replay_computes_there(self):
+        server, port = self.serve("--workers", 1, "--epochs", 1, *cluster.RECORDED)
+        self.require_end(self.work(port, 0))
+        self.require_end(server)
+        log, again = self.folder / "run" / "tape-1.pb", self.folder / "again"
+        self.require_end(self.work(0, 1, "--gpu", 0, f"replay={log}", f"train_dir={again}"))
+        replayed = troupe.Run(again).state_dict("last")
+        for name, value in self.run_directory().state_dict("last").items():
+            self.assertTrue(torch.equal(replayed[name], value), name)
 
     def config(self, network):
         file = self.folder / "server.ini"
@@ -103,6 +115,18 @@ class Training(Case):
             f"[data]\ndataset = external(samples={cluster.toy.SAMPLES},id=toy)\n"
         )
         return file
+
+
+    def test_a_gpu_that_fails_is_one_line(self):
+        server, port = self.serve("--workers", 1)
+        self.set("FAKE_CUDA_FAILS_AFTER", 20)
+        worker = self.work(port, 0, "--gpu", 1)
+        self.require_end(worker, 1)
+        server.end()
+        self.assertRegex(
+            worker.output(),
+            "troupe.errors.Error: copying .* CUDA error: .* cannot use the GPU any more.*\n$",
+        )
 
 
 class Waits(Case):
@@ -146,7 +170,7 @@ class Waits(Case):
 class Kills(Case, fault_test.KillsOfRounds):
     """Programs, their workers' processes and servers die, and nothing is lost or left."""
 
-    kills = 2
+    kills = 1
     options = (*fault_test.KillsOfRounds.options, "--gpu", "1", "--views")
 
 

@@ -2,7 +2,7 @@
 
 TROUPE_EMPTY_CUDA names what stands for torch's own CUDA library, which brings the fake device
 along. PROGRAM_FORGETS is the number of a wait that the fake device leaves out in this
-process; FAKE_CUDA_FORGETS that of the worker's program.
+process; FAKE_CUDA_FORGETS and FAKE_CUDA_FAILS_AFTER are for the worker's program alone.
 """
 
 import ctypes
@@ -29,10 +29,10 @@ import torch  # noqa: E402
 torch.cuda._lazy_init = lambda: None
 
 
-# Children get what os.environ has: a wait that this process leaves out is its own.
-ctypes.CDLL(None).setenv(
-    b"FAKE_CUDA_FORGETS", os.environ.get("PROGRAM_FORGETS", "0").encode(), 1
-)
+# Children get what os.environ has, and the fake device here what the C library has.
+_c = ctypes.CDLL(None)
+_c.setenv(b"FAKE_CUDA_FORGETS", os.environ.get("PROGRAM_FORGETS", "0").encode(), 1)
+_c.unsetenv(b"FAKE_CUDA_FAILS_AFTER")
 
 
 def waits():

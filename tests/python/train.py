@@ -2,7 +2,7 @@
 
 Usage: train.py PORT REPORT [--workers N] [--seconds S] [--accumulate K] [--views]
        [--gpu N] [--early] [--save FILE] [SETTING=VALUE...]
-PORT: of the server; 0: as the environment says.
+PORT: of the server; 0: as the environment says, or a replay.
 REPORT: a file that gets a JSON line for each batch, its epoch and indices; in a
 folder, report-<process>.jsonl.
 --seconds: that a batch takes.
@@ -88,7 +88,7 @@ def main():
             given.save,
             "cpu" if gpu is None else f"cuda:{gpu}",
             port=given.port if given.port != "0" else None,
-            connect_timeout=30,
+            connect_timeout=30 if given.port != "0" else None,
             accumulate=given.accumulate,
             views=given.views,
             **dict(x.split("=") for x in given.settings),
