@@ -35,11 +35,11 @@ const cuda_runtime& cuda_runtime::get() {
   return found;
 }
 
-void cuda_runtime::require(int status, const char* action) const {
+void cuda_runtime::require(int status, const std::string& action) const {
   if (status == 0)
     return;
   take_last_error();
-  throw run_error(std::string{action} + " failed: " + text_of(status));
+  throw run_error(action + " failed: " + text_of(status));
 }
 
 } // namespace troupe::models

@@ -33,7 +33,7 @@ struct cuda_runtime {
 
   /// Throws run_error if a call has failed. CUDA would report the error again
   /// to the next one who asks, so it is taken.
-  void require(int status, const char* action) const;
+  void require(int status, const std::string& action) const;
 };
 
 } // namespace troupe::models

@@ -23,7 +23,10 @@ memory_block shared_gpu_memory::take_block(size_t bytes) {
   c10::DeviceGuard guard{where_};
   void* memory = nullptr;
   cuda.require(cuda.allocate(&memory, bytes),
-               "taking memory of the GPU for weights or a gradient");
+               "taking " + std::to_string(bytes >> 20) + " MiB of " +
+                 where_.str() +
+                 " for weights or a gradient, beside what the program that "
+                 "computes uses,");
   auto* block = static_cast<std::byte*>(memory);
   region made{0, bytes, {}};
   cuda.require(cuda.handle_of(&made.handle, memory),
@@ -47,7 +50,7 @@ c10::Device gpu_at(const std::string& address) {
   const auto& cuda = cuda_runtime::get();
   int index = 0;
   cuda.require(cuda.device_at(&index, address.c_str()),
-               ("looking for the GPU " + address).c_str());
+               "looking for the GPU " + address);
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 

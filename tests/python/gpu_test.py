@@ -117,16 +117,18 @@ class Training(Case):
         return file
 
 
-    def test_a_gpu_that_fails_is_one_line(self):
-        server, port = self.serve("--workers", 1)
-        self.set("FAKE_CUDA_FAILS_AFTER", 20)
-        worker = self.work(port, 0, "--gpu", 1)
-        self.require_end(worker, 1)
-        server.end()
-        self.assertRegex(
-            worker.output(),
-            "troupe.errors.Error: copying .* CUDA error: .* cannot use the GPU any more.*\n$",
-        )
+    def test_a_gpu_that_fails_or_is_full_is_one_line(self):
+        _, port = self.serve("--workers", 1)
+        for number, (name, value, line) in enumerate((
+            ("FAKE_CUDA_MEMORY", 5 << 20, "taking 2 MiB of cuda:1 .* failed: out of memory"),
+            ("FAKE_CUDA_FAILS_AFTER", 20, "copying .* CUDA error: .* cannot use the GPU any more"),
+        )):
+            with self.subTest(name):
+                self.set(name, value)
+                worker = self.work(port, number, "--gpu", 1)
+                self.require_end(worker, 1)
+                self.assertRegex(worker.output(), rf"troupe.errors.Error: {line}.*\n$")
+                self.set(name, 1 << 30)
 
 
 class Waits(Case):

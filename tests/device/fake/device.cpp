@@ -288,6 +288,14 @@ void wait_for_all(c10::DeviceIndex which) {
 
 // -- memory -------------------------------------------------------------------
 
+bool take_bytes(size_t bytes) {
+  auto& on = device();
+  std::lock_guard guard{on.mutex};
+  auto fits = on.used + bytes <= number_from("FAKE_CUDA_MEMORY", SIZE_MAX / 2);
+  on.used += fits ? bytes : 0;
+  return fits;
+}
+
 c10::DataPtr take_memory(size_t bytes) {
   require_working();
   auto where = current_device();
@@ -295,13 +303,10 @@ c10::DataPtr take_memory(size_t bytes) {
     return {nullptr, where};
   auto stream = number_of(current_stream(where));
   bytes = whole_pages(bytes);
+  TORCH_CHECK_WITH(OutOfMemoryError, take_bytes(bytes),
+                   "CUDA out of memory. Tried to allocate ", bytes, " bytes");
   auto& on = device();
   std::lock_guard guard{on.mutex};
-  TORCH_CHECK_WITH(OutOfMemoryError,
-                   on.used + bytes <=
-                     number_from("FAKE_CUDA_MEMORY", SIZE_MAX / 2),
-                   "CUDA out of memory. Tried to allocate ", bytes, " bytes");
-  on.used += bytes;
   held_memory* x = nullptr;
   if (auto& free = on.kept[{stream, bytes}]; !free.empty()) {
     x = free.back();

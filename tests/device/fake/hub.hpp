@@ -97,6 +97,9 @@ struct hub {
   }
 };
 
+/// Counts so many bytes as used, if they are within FAKE_CUDA_MEMORY.
+bool take_bytes(size_t bytes);
+
 /// Lives until the process ends: memory comes back late.
 hub& device();
 

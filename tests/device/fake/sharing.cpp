@@ -64,6 +64,8 @@ std::string address_of(int device) {
 
 void* take_shared(size_t bytes) {
   bytes = whole_pages(bytes);
+  if (!take_bytes(bytes))
+    return nullptr;
   auto file = memfd_create("fake GPU", MFD_CLOEXEC);
   if (file < 0 || ftruncate(file, static_cast<off_t>(bytes + page)) != 0)
     return nullptr;
