@@ -5,6 +5,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cstddef>
 #include <cstring>
@@ -68,6 +69,19 @@ void copy_numbers(const at::Tensor& to, const at::Tensor& from) {
     std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
   else
     models::guarded("copying from a GPU", [&] { to.copy_(from); });
+}
+
+void write_numbers(const at::Tensor& to, const payload& from) {
+  if (to.is_cpu())
+    return copy_numbers(to, to_tensor(from));
+  models::guarded("copying to a GPU", [&] {
+    at::NoGradGuard no_grad;
+    auto lies_there = from.device() != nullptr;
+    to.copy_(lies_there ? to_tensor(from, to.device()) : to_tensor(from),
+             /*non_blocking=*/true);
+    c10::impl::VirtualGuardImpl device{to.device().type()};
+    device.getStream(to.device()).synchronize();
+  });
 }
 
 at::Tensor to_tensor(payload_buffer& x) {

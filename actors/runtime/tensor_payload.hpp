@@ -35,6 +35,11 @@ at::Tensor to_tensor(const payload& x, c10::Device where);
 /// on this thread: LibTorch's copy would use those of the caller.
 void copy_numbers(const at::Tensor& to, const at::Tensor& from);
 
+/// Copies a payload's numbers into a flat tensor, on a GPU or not. They are
+/// there when this returns, for all streams and processes. Throws run_error if
+/// a GPU has failed.
+void write_numbers(const at::Tensor& to, const payload& from);
+
 /// A flat tensor for filling the buffer; not to be used after sealing.
 at::Tensor to_tensor(payload_buffer& x);
 

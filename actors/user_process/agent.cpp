@@ -4,6 +4,7 @@
 #include "actors/user_process/bodies.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/one_line.hpp"
+#include "models/device/device_tensor.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -14,8 +15,10 @@ using external::process_frame_kind;
 
 agent_state::agent_state(pointer self, agent_parts parts)
   : user_process_state(self, parts), self_(self),
-    order_(std::move(parts.order)),
-    gradients_(parts.layout.count(), parts.layout.dtype(), parts.memory) {
+    order_(std::move(parts.order)), gradients_(blocks_.pool_of_gradients()),
+    copies_(models::pool_of_copies(parts.layout.count() *
+                                     models::size_of(parts.layout.dtype()),
+                                   parts.copies)) {
   // nop
 }
 
@@ -83,9 +86,9 @@ caf::result<gradient_report> agent_state::begin(compute_task task) {
     finish(without_gradient(*job_));
   } else {
     blocks_.forget_unused();
-    auto weights = blocks_.mappable(task.weights);
-    auto weights_at = blocks_.place_of(weights.host_bytes());
-    auto gradient_at = blocks_.place_of(external::bytes_of(job_->gradient));
+    auto weights = blocks_.usable(task.weights);
+    auto weights_at = blocks_.place_of(weights);
+    auto gradient_at = blocks_.place_of(job_->gradient);
     unanswered_.insert_or_assign(
       of.number, blocks{weights, job_->gradient, run_clock{self_}});
     process_.line->send(process_frame_kind::weights, of.number,
@@ -151,7 +154,7 @@ void agent_state::take_gradient(uint64_t from, const std::string& body) try {
     return lose_over("sent a gradient of " + std::to_string(samples) +
                      " samples, and its leases have " + std::to_string(wanted));
   report.metrics = std::move(metrics);
-  report.gradient = to_payload(job_->gradient);
+  report.gradient = to_payload(job_->gradient, copies_);
   report.samples = samples;
   report.loss = loss;
   report.seconds = job_->clock.elapsed(self_);

@@ -20,6 +20,8 @@ namespace troupe {
 
 struct agent_parts : user_process_parts {
   data::epoch_order order; ///< By which leases become samples.
+  /// For the host's copies of gradients that lie on a GPU.
+  payload_memory_ptr copies = heap_memory();
 };
 
 class agent_state : public user_process_state {
@@ -77,6 +79,7 @@ private:
   pointer self_;
   data::epoch_order order_;
   models::flat_pool gradients_;
+  std::shared_ptr<payload_pool> copies_; ///< Unused without a GPU.
   std::deque<told_lease> waiting_; ///< Told to the process, and not begun.
   uint64_t numbers_ = 0;           ///< The last number of a lease.
   uint64_t sent_ = 0; ///< The lease's number of the gradient sent last.

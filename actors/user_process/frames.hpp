@@ -14,7 +14,7 @@
 namespace troupe::external {
 
 /// Both ends must speak the same.
-inline constexpr uint64_t frame_version = 2;
+inline constexpr uint64_t frame_version = 3;
 
 /// A larger body is refused before memory is allocated for it.
 inline constexpr uint32_t most_body = 1u << 20;
@@ -28,6 +28,7 @@ enum class process_frame_kind : uint32_t {
   scored = 4,   ///< The metrics of a version; the number is the version's.
   paused = 5,   ///< The process has left its loop, and asks for no leases.
   resumed = 6,  ///< The process is in its loop again.
+  tried = 7,    ///< Whether memory of its GPU could be opened.
 
   // From the worker.
   welcome = 65,   ///< The answer to hello; the number is the version.
@@ -40,7 +41,9 @@ enum class process_frame_kind : uint32_t {
   forgotten = 72, ///< A region is no longer used; its number.
   score = 73,     ///< Score the version of this number.
   last = 74,      ///< The run ends with the version of this number.
-  place = 75      ///< The rank of the worker, as it has a place; its number.
+  place = 75,     ///< The rank of the worker, as it has a place; its number.
+  trial = 76,     ///< Memory of the GPU, to be opened and closed once.
+  gpu_memory = 77 ///< A region on the GPU; its number.
 };
 
 struct frame_header {
@@ -77,6 +80,11 @@ public:
   body_writer& put(std::string_view text) {
     put(static_cast<uint32_t>(text.size()));
     out_ += text;
+    return *this;
+  }
+
+  body_writer& put_bytes(std::span<const std::byte> bytes) {
+    out_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     return *this;
   }
 
@@ -136,6 +144,7 @@ struct hello {
   uint64_t samples = 0; ///< Of its data set.
   uint32_t leases = 0;  ///< That it wants to have at a time.
   std::string dataset;  ///< The id of its data set.
+  std::string gpu; ///< The PCI address of the GPU with its model, or empty.
 };
 
 } // namespace troupe::external

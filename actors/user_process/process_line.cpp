@@ -203,6 +203,7 @@ hello hello_of(const process_frame& first, int pid) {
   out.samples = from.number<uint64_t>();
   out.leases = from.number<uint32_t>();
   out.dataset = from.text();
+  out.gpu = from.text();
   if (!from.complete())
     throw run_error(who + " sent a hello of another form");
   return out;

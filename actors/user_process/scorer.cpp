@@ -53,10 +53,10 @@ void external_scorer_state::begin_next() {
     return;
   job_ = std::move(waiting_.front());
   waiting_.pop_front();
-  job_->weights = blocks_.mappable(job_->weights);
+  job_->weights = blocks_.usable(job_->weights);
   job_->clock = run_clock{self_};
   blocks_.forget_unused();
-  auto where = blocks_.place_of(job_->weights.host_bytes());
+  auto where = blocks_.place_of(job_->weights);
   process_.line->send(process_frame_kind::score, job_->what.value,
                       body_writer{}
                         .put(where)

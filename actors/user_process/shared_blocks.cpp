@@ -21,29 +21,39 @@ void put_tensor(body_writer& to, const models::parameter_slot& slot) {
     to.put(slot.dtype);
 }
 
-} // namespace
-
-std::span<const std::byte> bytes_of(const at::Tensor& block) {
-  return {static_cast<const std::byte*>(block.const_data_ptr()),
-          block.nbytes()};
+const std::byte* address_of(const at::Tensor& block) {
+  return static_cast<const std::byte*>(block.const_data_ptr());
 }
 
-shared_blocks::shared_blocks(process_line_ptr line,
-                             std::shared_ptr<transport::shared_memory> memory,
+} // namespace
+
+shared_blocks::shared_blocks(process_line_ptr line, shared_places memory,
                              const models::flat_layout& layout)
   : line_(std::move(line)), memory_(std::move(memory)), layout_(layout),
-    weights_(layout.count(), layout.dtype(), memory_) {
+    weights_(make_pool()) {
   // nop
+}
+
+models::flat_pool shared_blocks::make_pool() const {
+  if (memory_.gpu)
+    return {layout_.count(), layout_.dtype(), memory_.gpu->device(),
+            memory_.gpu};
+  return {layout_.count(), layout_.dtype(), memory_.host};
+}
+
+models::flat_pool shared_blocks::pool_of_gradients() const {
+  return make_pool();
 }
 
 void shared_blocks::welcome(const config::training_settings& training,
                             const payload& frozen) {
   uint64_t frozen_region = 0;
   if (frozen) {
-    models::flat_pool pool{layout_.frozen_count(), layout_.dtype(), memory_};
+    models::flat_pool pool{layout_.frozen_count(), layout_.dtype(),
+                           memory_.host};
     frozen_ = pool.take_tensor();
     frozen_.copy_(to_tensor(frozen));
-    frozen_region = place_of(bytes_of(frozen_)).region;
+    frozen_region = place_of(frozen_).region;
   }
   body_writer out;
   out.put(static_cast<uint32_t>(to_element_type(layout_.dtype())))
@@ -61,19 +71,47 @@ void shared_blocks::welcome(const config::training_settings& training,
 
 // Where this host has the server's own memory, the process gets the weights
 // there. They are in use until it has answered, as by a compute actor.
-payload shared_blocks::mappable(const payload& weights) {
-  auto bytes = weights.host_bytes();
-  if (memory_->find_foreign(bytes.data(), bytes.size()))
-    return weights;
+payload shared_blocks::usable(const payload& weights) {
+  if (!memory_.gpu) {
+    auto bytes = weights.host_bytes();
+    if (memory_.host->find_foreign(bytes.data(), bytes.size()))
+      return weights;
+  }
   auto copy = weights_.take_tensor();
-  copy.copy_(to_tensor(weights));
+  write_numbers(copy, weights);
   return to_payload(std::move(copy));
 }
 
-block_place shared_blocks::place_of(std::span<const std::byte> block) {
-  auto where = memory_->find(block.data(), block.size());
+block_place shared_blocks::place_of(const payload& weights) {
+  if (weights.device() != nullptr)
+    return place_on_gpu(weights.device_address());
+  auto bytes = weights.host_bytes();
+  return place_in_host(bytes.data(), bytes.size());
+}
+
+block_place shared_blocks::place_of(const at::Tensor& block) {
+  if (!block.is_cpu())
+    return place_on_gpu(address_of(block));
+  return place_in_host(address_of(block), block.nbytes());
+}
+
+// The process keeps it open until it ends: the block is used again and again.
+block_place shared_blocks::place_on_gpu(const std::byte* block) {
+  auto region = memory_.gpu->find(block);
+  if (told_on_gpu_.insert(region->id).second)
+    line_->send(process_frame_kind::gpu_memory, region->id,
+                body_writer{}
+                  .put(region->bytes)
+                  .put_bytes(region->handle.bytes)
+                  .take_bytes());
+  return {region->id, 0};
+}
+
+block_place shared_blocks::place_in_host(const std::byte* block,
+                                         uint64_t bytes) {
+  auto where = memory_.host->find(block, bytes);
   if (!where)
-    where = memory_->find_foreign(block.data(), block.size());
+    where = memory_.host->find_foreign(block, bytes);
   const auto& region = where->region;
   if (regions_.try_emplace(region->id, region).second)
     line_->send(process_frame_kind::memory, region->id,
@@ -82,11 +120,14 @@ block_place shared_blocks::place_of(std::span<const std::byte> block) {
   return {region->id, where->offset};
 }
 
+// In the host's memory: the process may read them when this one has ended, and
+// memory of a GPU ends with the process that took it.
 void shared_blocks::give_last(version number, const payload& weights,
                               uint64_t applied) {
-  last_ = weights_.take_tensor();
-  last_.copy_(to_tensor(weights));
-  auto where = place_of(bytes_of(last_));
+  models::flat_pool pool{layout_.count(), layout_.dtype(), memory_.host};
+  last_ = pool.take_tensor();
+  write_numbers(last_, weights);
+  auto where = place_of(last_);
   line_->send(process_frame_kind::last, number.value,
               body_writer{}.put(applied).put(where).take_bytes());
 }

@@ -1,39 +1,50 @@
 #pragma once
 // The memory that a worker or an evaluator shares with the process that
 // computes for it: knows which regions that process has mapped, and tells it of
-// others. Owned by one actor; not thread-safe.
+// others. Weights and gradients lie on the GPU of that process if both can use
+// its memory, else in the host's. Owned by one actor; not thread-safe.
 
 #include "actors/user_process/process_line.hpp"
 #include "config/text/settings.hpp"
 #include "messages/payload.hpp"
 #include "messages/transport/shm/shared_memory.hpp"
+#include "models/device/shared_gpu_memory.hpp"
 #include "models/layout/flat_layout.hpp"
 #include "models/layout/flat_pool.hpp"
 
 #include <map>
 #include <memory>
-#include <span>
+#include <set>
 
 namespace troupe::external {
 
-std::span<const std::byte> bytes_of(const at::Tensor& block);
+/// Where the blocks lie.
+struct shared_places {
+  std::shared_ptr<transport::shared_memory> host;
+  std::shared_ptr<models::shared_gpu_memory> gpu; ///< Null: all in the host's.
+};
 
 class shared_blocks {
 public:
-  shared_blocks(process_line_ptr line,
-                std::shared_ptr<transport::shared_memory> memory,
+  shared_blocks(process_line_ptr line, shared_places memory,
                 const models::flat_layout& layout);
+
+  /// A pool of blocks for gradients.
+  models::flat_pool pool_of_gradients() const;
 
   /// The answer to hello: says which tensors there are, and gives those that
   /// are not trained, if there are any.
   void welcome(const config::training_settings& training,
                const payload& frozen);
 
-  /// The weights in memory that the process can map: themselves, or a copy.
-  payload mappable(const payload& weights);
+  /// The weights in memory that the process can use: themselves, or a copy,
+  /// which is there when this returns. Throws run_error if the GPU has failed.
+  payload usable(const payload& weights);
 
-  /// Where the block is, for the process. Makes its region known to it first.
-  block_place place_of(std::span<const std::byte> block);
+  /// Where a block of weights or of a gradient is, for the process. Makes its
+  /// region known to it first.
+  block_place place_of(const payload& weights);
+  block_place place_of(const at::Tensor& block);
 
   /// Gives the process the version that the run ends with, in memory that
   /// nobody else uses.
@@ -45,13 +56,18 @@ public:
   void forget_unused();
 
 private:
+  models::flat_pool make_pool() const;
+  block_place place_on_gpu(const std::byte* block);
+  block_place place_in_host(const std::byte* block, uint64_t bytes);
+
   process_line_ptr line_;
-  std::shared_ptr<transport::shared_memory> memory_;
+  shared_places memory_;
   models::flat_layout layout_;
   models::flat_pool weights_;
   at::Tensor frozen_;
   at::Tensor last_;
-  /// Regions that the process knows, by their numbers.
+  std::set<uint64_t> told_on_gpu_; ///< Regions that the process knows, there.
+  /// Those in the host's memory, by their numbers.
   std::map<uint64_t, std::weak_ptr<const transport::shared_region>> regions_;
 };
 

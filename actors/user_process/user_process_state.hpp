@@ -11,7 +11,6 @@
 #include "actors/user_process/shared_blocks.hpp"
 #include "config/text/settings.hpp"
 #include "messages/interfaces.hpp"
-#include "messages/transport/shm/shared_memory.hpp"
 #include "models/layout/flat_layout.hpp"
 
 #include <memory>
@@ -24,7 +23,7 @@ struct user_process_parts {
   config::settings settings; ///< Of the worker or evaluator that has joined.
   models::flat_layout layout;
   payload frozen; ///< Weights that are not trained, if any.
-  std::shared_ptr<transport::shared_memory> memory;
+  external::shared_places memory;
   external::process_line_ptr line;
   session_client_actor session; ///< Of the worker or evaluator.
 };

@@ -44,8 +44,8 @@ std::function<void(uint64_t)> early_send_by(gradient_stream& way,
   };
 }
 
-/// A GPU copies to pinned memory while it computes; what other processes see
-/// cannot be pinned.
+/// A GPU copies to pinned memory while it computes; what other processes see is
+/// pinned by whoever makes it.
 payload_memory_ptr memory_for(const models::compute_engine& engine,
                               const payload_memory_ptr& memory) {
   auto on_gpu = !engine.device().is_cpu();

@@ -23,7 +23,7 @@ external_compute process_for_replay(const computing_parts& computing,
   if (!out.line)
     return out;
   require_same_samples(out, *computing.data.train);
-  out.memory = std::make_shared<transport::shared_memory>();
+  out.memory.host = std::make_shared<transport::shared_memory>();
   on_end = [line = out.line, then = std::move(on_end)](const run_end& how) {
     line->end(how);
     then(how);

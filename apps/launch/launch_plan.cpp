@@ -1,6 +1,7 @@
 #include "apps/launch/launch_plan.hpp"
 
 #include "config/commands/verb.hpp"
+#include "config/schema/paths.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 #include "config/values/address.hpp"
@@ -150,7 +151,15 @@ private:
       return {name, joined({node("worker"), {"--rank", number}})};
     auto variables = environment();
     variables["TROUPE_CLUSTER_RANK"] = number;
+    variables["LOCAL_RANK"] = std::to_string(first_gpu() + rank);
     return {name, command_, std::move(variables)};
+  }
+
+  /// Other launchers have LOCAL_RANK, too, by which a command chooses its GPU.
+  /// Where the server needs one, it has the first.
+  uint32_t first_gpu() const {
+    const auto* path = config::find_path(config_.values.cluster.transport);
+    return path != nullptr && path->needs_gpu ? 1 : 0;
   }
 
   /// The variables by which a command finds the cluster and takes its share of

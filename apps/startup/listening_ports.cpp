@@ -36,9 +36,10 @@ void require_port(const config::address& where) {
 }
 
 std::shared_ptr<transport::shared_memory>
-find_shared_memory(const config::cluster_settings& cluster,
+find_shared_memory(const config::settings& settings,
                    const payload_shape& weights, const speech& say) {
-  auto out = shared_memory_for(cluster);
+  const auto& cluster = settings.cluster;
+  auto out = shared_memory_for(settings);
   if (!out)
     return nullptr;
   auto trouble = transport::shared_memory::trouble(weights.bytes());

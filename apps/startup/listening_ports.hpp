@@ -26,7 +26,7 @@ void require_port(const config::address& where);
 /// Memory that workers on this host may read; if null, a line says why. Throws
 /// `run_error` when the settings insist on it.
 std::shared_ptr<transport::shared_memory>
-find_shared_memory(const config::cluster_settings& cluster,
+find_shared_memory(const config::settings& settings,
                    const payload_shape& weights, const speech& say);
 
 /// Where peers open the paths that the settings allow; null for none. Throws

@@ -165,10 +165,13 @@ std::string address_towards(const std::string& host) {
 }
 
 std::shared_ptr<transport::shared_memory>
-shared_memory_for(const config::cluster_settings& cluster) {
-  if (!config::takes_paths(cluster.transport, config::reach::host))
+shared_memory_for(const config::settings& settings) {
+  if (!config::takes_paths(settings.cluster.transport, config::reach::host))
     return nullptr;
-  return std::make_shared<transport::shared_memory>();
+  auto out = std::make_shared<transport::shared_memory>();
+  if (settings.training.device != "cpu")
+    out->pin_with(&models::pin_memory);
+  return out;
 }
 
 namespace {
@@ -348,8 +351,7 @@ gpu_exchange_for(const config::settings& settings,
                  const std::function<void(const std::string&)>& say) {
   using enum config::compression_kind;
   auto kind = config::parse_compression(settings.cluster.compression).kind;
-  auto adds_up = config::is_peer(settings) &&
-                 settings.cluster.shards > 1 &&
+  auto adds_up = config::is_peer(settings) && settings.cluster.shards > 1 &&
                  config::facts_of(settings.policy).summable &&
                  settings.training.buffers == config::buffers_rule::average &&
                  (kind == none || kind == fp16 || kind == bf16);

@@ -42,9 +42,9 @@ uint16_t find_free_port(const std::string& host);
 std::string address_towards(const std::string& host);
 
 /// Memory that others on this host may read, if the settings allow shared
-/// memory for tensors; else null.
+/// memory for tensors; else null. Pinned where this process computes on a GPU.
 std::shared_ptr<transport::shared_memory>
-shared_memory_for(const config::cluster_settings& cluster);
+shared_memory_for(const config::settings& settings);
 
 /// Exchanges `cuda` and `auto` for the device that this process computes on,
 /// and opens LibTorch's CUDA part if that is a GPU. To be called once, before

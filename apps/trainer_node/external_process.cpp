@@ -1,5 +1,6 @@
 #include "apps/trainer_node/external_process.hpp"
 
+#include "actors/user_process/gpu_trial.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 #include "config/values/external.hpp"
@@ -16,6 +17,8 @@ external_compute process_for(const config::settings& settings,
   std::tie(out.line, out.said) =
     external::wait_for_process(settings.training.compute_socket,
                                settings.training.compute_timeout, interrupted);
+  if (!out.said.gpu.empty())
+    out.memory.gpu = external::try_gpu(*out.line, out.said.gpu);
   auto scores = settings.what == config::role::evaluator;
   if (scores && out.said.samples > 0) {
     run_error why{"process " + std::to_string(out.line->pid()) +
@@ -30,17 +33,18 @@ external_compute process_for(const config::settings& settings,
 void require_same_samples(const external_compute& process,
                           const data::dataset& set) {
   auto who = "process " + std::to_string(process.line->pid());
-  const auto& [samples, leases, id] = process.said;
-  if (samples != set.size())
-    throw run_error(who + " has " + std::to_string(samples) +
+  const auto& said = process.said;
+  if (said.samples != set.size())
+    throw run_error(who + " has " + std::to_string(said.samples) +
                     " samples, and the run " + std::to_string(set.size()) +
                     " (--dataset " + set.name() + "); give all the same");
-  if (!config::is_external(set.name()) || id.empty())
+  if (!config::is_external(set.name()) || said.dataset.empty())
     return;
-  if (auto wanted = config::parse_external(set.name()).id; id != wanted)
-    throw run_error(who + " has the data set " + config::in_quotes(id) +
-                    ", and the run " + config::in_quotes(wanted) +
-                    "; give all the same");
+  if (auto wanted = config::parse_external(set.name()).id;
+      said.dataset != wanted)
+    throw run_error(who + " has the data set " +
+                    config::in_quotes(said.dataset) + ", and the run " +
+                    config::in_quotes(wanted) + "; give all the same");
 }
 
 } // namespace troupe::app

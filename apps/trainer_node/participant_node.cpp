@@ -154,7 +154,7 @@ remote_session_client_parts session_parts_of(const participant_plan& plan) {
   out.rank = plan.rank;
   out.transport = cluster.transport;
   out.overlap = plan.overlap;
-  out.memory = shared_memory_for(cluster);
+  out.memory = shared_memory_for(plan.settings);
   out.leases = plan.leases.value_or(out.leases);
   out.takes_last = plan.takes_last;
   if (const auto& device = plan.settings.training.device; device != "cpu")
@@ -211,10 +211,10 @@ node start_participant(caf::actor_system& system,
   add_ways(parts, config.values,
            spawn_exchange_front(system, options.exchange));
   if (process.line) {
-    process.memory = parts.memory
-                       ? parts.memory
-                       : std::make_shared<transport::shared_memory>();
-    process.memory->keep_foreign_files();
+    auto& host = process.memory.host;
+    host = parts.memory ? parts.memory
+                        : std::make_shared<transport::shared_memory>();
+    host->keep_foreign_files();
     // The process that computes was told the batch size; other settings that
     // can change do not concern it.
     parts.goes_on = [](const std::string& key) {

@@ -20,6 +20,8 @@ participant_plan plan_participant(const config::settings& settings,
     if (process.said.leases > 0)
       out.leases = process.said.leases;
     out.takes_last = true;
+    if (process.memory.gpu)
+      out.settings.training.device = process.memory.gpu->device().str();
   }
   out.awaits_score = remote::registered_training() != nullptr || cluster.join;
   // A worker whose node has a shard ends with that shard, so it need not

@@ -66,7 +66,8 @@ worker_actor make_worker(caf::actor_system& system,
   auto agent =
     make_agent(system, {{computing.settings, layout, computing.frozen,
                          by.memory, by.line, session},
-                        make_order(computing.settings, train)});
+                        make_order(computing.settings, train),
+                        computing.memory});
   return spawn<worker_actor, worker_state>(
     system, placement::scheduled,
     worker_parts{agent, agent, session, {agent, shape_of(layout)}});

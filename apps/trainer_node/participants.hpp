@@ -3,10 +3,10 @@
 // session clients, on their thread.
 
 #include "actors/user_process/process_line.hpp"
+#include "actors/user_process/shared_blocks.hpp"
 #include "actors/user_process/user_process_state.hpp"
 #include "actors/worker/computing.hpp"
 #include "messages/interfaces.hpp"
-#include "messages/transport/shm/shared_memory.hpp"
 
 #include <memory>
 
@@ -20,7 +20,7 @@ worker_actor make_worker(caf::actor_system& system,
 struct external_compute {
   external::process_line_ptr line; ///< Null: this process computes.
   external::hello said;
-  std::shared_ptr<transport::shared_memory> memory; ///< Shared with it.
+  external::shared_places memory; ///< Shared with it.
 };
 
 /// A worker for which another process computes. The session client gets to know

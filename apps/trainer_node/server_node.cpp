@@ -35,7 +35,7 @@ struct ways {
 ways find_ways(const server_plan& plan,
                const transport::gpu_exchange_ptr& exchange) {
   const auto& settings = plan.config.values;
-  ways out{find_shared_memory(settings.cluster, plan.weights(), say),
+  ways out{find_shared_memory(settings, plan.weights(), say),
            exchange ? nullptr : gpu_network_for(settings, say)};
   if (!exchange)
     return out;

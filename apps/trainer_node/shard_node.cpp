@@ -74,7 +74,7 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
     admission.gpus = gpu_network_for(settings, say);
   admission.codec = transport::make_codec(
     config::parse_compression(cluster.compression), admission.weights.count, 0);
-  admission.memory = find_shared_memory(cluster, admission.weights, say);
+  admission.memory = find_shared_memory(settings, admission.weights, say);
   remote_shard_parts parts;
   parts.rank = shard_id{*cluster.rank};
   parts.settings = settings.training;

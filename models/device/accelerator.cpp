@@ -2,6 +2,7 @@
 
 #include "config/sources/resolve.hpp"
 #include "config/text/failure.hpp"
+#include "models/device/cuda_runtime.hpp"
 
 #include <ATen/Context.h>
 #include <ATen/DeviceAccelerator.h>
@@ -25,11 +26,9 @@ namespace {
 /// LibTorch's CUDA part; null before it is opened.
 void* opened = nullptr;
 
-/// A function of CUDA's runtime, which LibTorch's CUDA part has brought along;
-/// null if it has not.
 template <class F>
 F* cuda_function(const char* name) {
-  return reinterpret_cast<F*>(dlsym(opened, name));
+  return reinterpret_cast<F*>(find_in_cuda(name));
 }
 
 /// A function of the driver; null if it has none such. CUDA's runtime opens the
@@ -169,6 +168,10 @@ int open_cuda() {
   return devices;
 }
 
+void* find_in_cuda(const char* name) {
+  return dlsym(opened, name);
+}
+
 bool has_cuda() try { return open_cuda() > 0; } catch (const run_error&) {
   return false;
 }
@@ -196,6 +199,24 @@ payload_memory_ptr pinned_memory() {
   };
   static const auto out = std::make_shared<pinned>();
   return out;
+}
+
+std::shared_ptr<const void> pin_memory(std::span<std::byte> mapped,
+                                       bool writable) try {
+  constexpr unsigned for_all_gpus = 1;
+  constexpr unsigned read_only = 8;
+  const auto& cuda = cuda_runtime::get();
+  auto how = writable ? for_all_gpus : for_all_gpus | read_only;
+  if (cuda.register_host(mapped.data(), mapped.size(), how) != 0) {
+    cuda.take_last_error(); // Or LibTorch would take it for one of its own.
+    return nullptr;
+  }
+  return {mapped.data(), [&cuda](std::byte* memory) {
+            if (cuda.unregister_host(memory) != 0)
+              cuda.take_last_error();
+          }};
+} catch (const run_error&) {
+  return nullptr;
 }
 
 std::string name_of_gpu(int index) {

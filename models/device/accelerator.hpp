@@ -9,8 +9,11 @@
 
 #include <c10/core/Device.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,6 +30,10 @@ int open_cuda();
 /// Whether open_cuda would succeed.
 bool has_cuda();
 
+/// A function of CUDA's runtime, which LibTorch's CUDA part has brought along;
+/// null if it has not. @pre open_cuda()
+void* find_in_cuda(const char* name);
+
 /// The device of this name: `cpu`, or `cuda:N`, which open_cuda has made known.
 /// @throws usage_error for another name.
 c10::Device device_named(const std::string& name);
@@ -34,6 +41,12 @@ c10::Device device_named(const std::string& name);
 /// Memory of the host to and from which GPUs copy while both go on.
 /// @pre open_cuda()
 payload_memory_ptr pinned_memory();
+
+/// Makes such memory of what this process has mapped, as long as the handle
+/// lives. Null where CUDA refuses: then GPUs copy more slowly.
+/// @param writable Whether this process may write to it. @pre open_cuda()
+std::shared_ptr<const void> pin_memory(std::span<std::byte> mapped,
+                                       bool writable);
 
 /// The name that the driver has for this GPU, whose memory is not touched;
 /// empty if the driver does not tell. @pre open_cuda()

@@ -32,6 +32,13 @@ c10::Stream stream_of_copies(c10::Device where) {
   return all.emplace_back(device.getStreamFromGlobalPool(where));
 }
 
+/// A device that has failed reads no more.
+void wait_for_end(const c10::Stream& reader) noexcept try {
+  reader.synchronize();
+} catch (...) {
+  // nop
+}
+
 } // namespace
 
 device_tensor::device_tensor(at::Tensor flat,
@@ -93,10 +100,14 @@ void wait_for(const std::vector<c10::Stream>& readers, const at::Tensor& flat) {
 }
 
 // The memory goes back to LibTorch, which waits for these streams before it is
-// used again.
+// used again. Memory of another source has nobody who waits but this.
 void keep_for(const std::vector<c10::Stream>& readers, at::Tensor flat) {
+  auto is_of_torch = flat.storage().allocator() != nullptr;
   for (const auto& reader : readers)
-    flat.record_stream(reader);
+    if (is_of_torch)
+      flat.record_stream(reader);
+    else
+      wait_for_end(reader);
 }
 
 std::shared_ptr<payload_pool> pool_of_copies(uint64_t bytes,

@@ -18,19 +18,26 @@ flat_pool::flat_pool(uint64_t count, config::scalar_type dtype,
 
 flat_pool::flat_pool(uint64_t count, config::scalar_type dtype,
                      c10::Device where)
-  : flat_pool(count, dtype) {
+  : flat_pool(count, dtype, where, heap_memory()) {
+  has_source_ = where.is_cpu();
+}
+
+flat_pool::flat_pool(uint64_t count, config::scalar_type dtype,
+                     c10::Device where, payload_memory_ptr source)
+  : flat_pool(count, dtype, std::move(source)) {
   where_ = where;
 }
 
 at::Tensor flat_pool::take_tensor() {
-  auto options = at::TensorOptions{to_aten(dtype_)};
-  if (!where_.is_cpu())
-    return at::empty({count_}, options.device(where_));
+  auto options = at::TensorOptions{to_aten(dtype_)}.device(where_);
+  if (!has_source_)
+    return at::empty({count_}, options);
   auto memory = blocks_.take_block();
   auto* data = memory.get();
   return at::from_blob(
     data, {count_},
-    [memory = std::move(memory)](void*) mutable { memory.reset(); }, options);
+    [memory = std::move(memory)](void*) mutable { memory.reset(); }, options,
+    where_);
 }
 
 } // namespace troupe::models

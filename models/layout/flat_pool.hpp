@@ -25,19 +25,25 @@ public:
   /// Buffers on a GPU, taken for the stream that is current when they are.
   flat_pool(uint64_t count, config::scalar_type dtype, c10::Device where);
 
+  /// Buffers on a GPU from a source of its memory. Whoever drops one sees to it
+  /// that nobody uses it any more.
+  flat_pool(uint64_t count, config::scalar_type dtype, c10::Device where,
+            payload_memory_ptr source);
+
   /// A flat tensor, page-aligned, with arbitrary content. Its memory returns to
   /// the pool when the last tensor that shares it is dropped, on any thread.
   /// Throws std::bad_alloc.
   at::Tensor take_tensor();
 
-  /// Of the CPU's memory.
+  /// Of the memory that comes from a source.
   statistics stats() const { return blocks_.stats(); }
 
 private:
   int64_t count_;
   config::scalar_type dtype_;
   c10::Device where_ = c10::kCPU;
-  payload_pool blocks_; ///< Unused on a GPU, where LibTorch has a pool.
+  bool has_source_ = true; ///< Else `blocks_` is unused: LibTorch has a pool.
+  payload_pool blocks_;
 };
 
 } // namespace troupe::models

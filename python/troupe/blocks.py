@@ -3,7 +3,6 @@ model that lie in them (docs/formats.md)."""
 
 from __future__ import annotations
 
-import ctypes
 import math
 import mmap
 import os
@@ -14,7 +13,7 @@ from typing import Any
 
 import torch
 
-from troupe import extra_state, safetensors
+from troupe import extra_state, gpu, safetensors
 from troupe.attached import require_attached
 from troupe.constants import Constants, equal
 from troupe.description import (
@@ -57,25 +56,19 @@ class Region:
         self.memory = mmap.mmap(file, size)
         self._private = mmap.mmap(file, size, access=mmap.ACCESS_COPY) if private else None
         os.close(file)
-        self._pinned_at = 0
+        self._pinned: gpu.PinnedMemory | None = None
         #: The blocks that were used, by their offset and whether for reading alone.
         self.blocks: dict[tuple[int, bool], Block] = {}
 
     def pin(self) -> None:
-        """Lets a GPU copy from and to this memory directly, if the driver can do that."""
+        """Lets a GPU copy from and to this memory directly. Raises gpu.Refused."""
         where = self.view(0, 1, torch.uint8).data_ptr()
-        cudart: Any = torch.cuda.cudart()
-        if int(cudart.cudaHostRegister(where, len(self.memory), 0)) == 0:
-            self._pinned_at = where
-        else:
-            _forget_error()
+        self._pinned = gpu.PinnedMemory(where, len(self.memory))
 
     def release(self) -> None:
-        if self._pinned_at:
-            cudart: Any = torch.cuda.cudart()
-            if int(cudart.cudaHostUnregister(self._pinned_at)) != 0:
-                _forget_error()
-            self._pinned_at = 0
+        if self._pinned is not None:
+            self._pinned.release()
+            self._pinned = None
 
     def view(self, offset: int, count: int, dtype: torch.dtype) -> torch.Tensor:
         return torch.frombuffer(self.memory, dtype=dtype, count=count, offset=offset)
@@ -86,14 +79,24 @@ class Region:
         return torch.frombuffer(memory, dtype=dtype, count=count, offset=offset)
 
 
-def _forget_error() -> None:
-    """Clears the expected error that a call to CUDA has left, since the next check of
-    torch's would take it for its own. Calls the CUDA runtime that torch has loaded."""
-    library = os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cuda.so")
-    try:
-        ctypes.CDLL(library).cudaGetLastError()
-    except (OSError, AttributeError):
-        pass  # This build of torch hides its runtime.
+class GpuRegion:
+    """The same on the GPU of the model.
+
+    Raises:
+        gpu.Refused: If this process cannot open it.
+    """
+
+    def __init__(self, handle: bytes, size: int, device: torch.device) -> None:
+        self._memory = gpu.SharedMemory(handle, size, device)
+        self.blocks: dict[tuple[int, bool], Block] = {}
+
+    def view(self, offset: int, count: int, dtype: torch.dtype) -> torch.Tensor:
+        return self._memory.tensor(offset, count, dtype)
+
+    weights = view  # Nobody else reads these weights.
+
+    def release(self) -> None:
+        self._memory.close()
 
 
 @dataclass(frozen=True)
@@ -143,8 +146,8 @@ def _dtype_named(tensor: str, dtype: str) -> torch.dtype:
         raise Error(f"{tensor} is {dtype} in the run, which is not known here") from None
 
 
-def device_of(mine: Sequence[Described]) -> torch.device | None:
-    """The one GPU that all of a model is on; None: the CPU."""
+def device_of(mine: Sequence[Described]) -> torch.device:
+    """The one device that all of a model is on: the CPU or a GPU."""
     first = mine[0]
     for x in mine:
         if x.tensor.device.type not in ("cpu", "cuda"):
@@ -157,7 +160,7 @@ def device_of(mine: Sequence[Described]) -> torch.device | None:
                 f"{first.name} is on {first.tensor.device} and {x.name} on {x.tensor.device}: "
                 "a worker's model is on one device; to use several, start a worker for each"
             )
-    return first.tensor.device if first.tensor.device.type == "cuda" else None
+    return first.tensor.device
 
 
 class Tensors:
@@ -166,7 +169,7 @@ class Tensors:
     Args:
         mine: The tensors of the model, as they were described.
         views: Whether the parameters become the weights in a block instead of
-            getting a copy.
+            getting a copy, where the block is on the model's device.
 
     Raises:
         Error: If the model is not the one of the run.
@@ -206,7 +209,7 @@ class Tensors:
         self._constants = Constants(())
         self._all = self._trained + statistics
         self._tensors = [x.tensor for x, _ in self._all]
-        self._hooks = [] if self._device is not None else self._watch_gradients()
+        self._hooks = self._watch_gradients()
 
     def _compare(self) -> None:
         mine = {x.name: x for x in self._mine}
@@ -309,17 +312,30 @@ class Tensors:
         self._follow()
         with torch.no_grad():
             if version is not None and self._counters:
-                count = torch.full((), version, dtype=torch.int64, device=self._device or "cpu")
+                count = torch.full((), version, dtype=torch.int64, device=self._device)
                 torch._foreach_copy_(self._counters, [count] * len(self._counters))
-            if self._device is not None:
+            is_here = self._is_here(block)
+            if not is_here:
                 there = self._block_on_gpu()
                 there.flat.copy_(block.flat, non_blocking=True)
                 block = there
             parts = self._parts(block)
-            if self._views_bound:
+            if self._views_bound and is_here:
                 parts = self._bind(parts)
+            else:
+                self.keep()
             if parts:
                 torch._foreach_copy_(self._tensors[-len(parts) :], parts)
+
+    def _is_here(self, block: Block) -> bool:
+        """Whether a block is on the model's device."""
+        return block.flat.device == self._device
+
+    def wait(self) -> None:
+        """Waits until the GPU has done all that uses the shared memory. To be called
+        before the program is told that it may use that."""
+        if self._device.type != "cpu":
+            torch.accelerator.current_stream(self._device).synchronize()
 
     def _bind(self, parts: list[torch.Tensor]) -> list[torch.Tensor]:
         """Makes the first parts of a block the parameters; returns the other parts."""
@@ -372,8 +388,9 @@ class Tensors:
 
     def make_room(self, block: Block) -> None:
         """Has large gradients put into this block as backward computes them."""
-        self._parts(block)
-        self._room = block
+        if self._is_here(block):
+            self._parts(block)
+            self._room = block
 
     def give_up_room(self) -> None:
         """To be called when the block no longer belongs to this process: clears the
@@ -412,13 +429,11 @@ class Tensors:
         sources = [self._gradient(x, allow_unused) for x, _ in self._trained]
         sources += self._tensors[len(sources) :]
         with torch.no_grad():
-            if self._device is None:
-                self._put(sources, self._parts(block))
-            else:
-                there = self._block_on_gpu()
-                torch._foreach_copy_(self._parts(there), sources)
+            there = block if self._is_here(block) else self._block_on_gpu()
+            self._put(sources, self._parts(there))
+            if there is not block:
                 block.flat.copy_(there.flat, non_blocking=True)
-                torch.cuda.current_stream(self._device).synchronize()
+        self.wait()
         self.clear()
 
     @staticmethod
@@ -446,7 +461,8 @@ class Tensors:
         return torch.zeros_like(x.tensor)
 
     def _block_on_gpu(self) -> Block:
-        """Room for a block on the GPU: one large copy is faster than many."""
+        """Room on the GPU for a block that is not there: one large copy is faster than
+        many."""
         if self._on_gpu is None:
             self._on_gpu = Block(
                 torch.empty(self._run.count, dtype=self._run.dtype, device=self._device)

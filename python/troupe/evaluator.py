@@ -101,5 +101,6 @@ class Evaluator(Participant):
         return {name: number_of(name, value) for name, value in found.items()}
 
     def _send(self, step: int, found: Mapping[str, float]) -> None:
+        self._session.tensors.wait()
         body = struct.pack("<Q", self._samples) + frames.metrics(found)
         self._session.node.send(frames.SCORED, step, body)

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from troupe.errors import Error
 
-VERSION = 2
+VERSION = 3
 
-HELLO, GRADIENT, RETURNED, SCORED, PAUSED, RESUMED = range(1, 7)
+HELLO, GRADIENT, RETURNED, SCORED, PAUSED, RESUMED, TRIED = range(1, 8)
 WELCOME, MEMORY, LEASE, WITHDRAWN, WEIGHTS, CANCELLED, END, FORGOTTEN, SCORE = range(65, 74)
-LAST, PLACE = range(74, 76)
+LAST, PLACE, TRIAL, GPU_MEMORY = range(74, 78)
 
 _HEADER = struct.Struct("<IIQ")
 
@@ -66,7 +66,7 @@ def metrics(found: Mapping[str, float]) -> bytes:
 
 
 def hello(samples: int = 0, leases: int = 0, dataset_id: str = "") -> bytes:
-    """The body of the first frame. An evaluator has no data set."""
+    """The body of the first frame, up to the GPU. An evaluator has no data set."""
     return struct.pack("<QI", samples, leases) + text(dataset_id)
 
 

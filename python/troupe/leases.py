@@ -72,6 +72,7 @@ class LeaseBook:
         self._round: list[Lease] = []  # The batches since the last step.
         self._in_vain = False  # The round, or the gradient sent last, was cancelled.
         self._sent = 0  # The lease of the gradient sent last.
+        self._covered: list[int] = []  # Further leases of that.
         self._loop: weakref.ref[Generator] | None = None
         self._looped = False  # There was a loop.
         self._left = False  # The loop was left, and there is no other yet.
@@ -119,7 +120,10 @@ class LeaseBook:
 
     def _take_weights(self, lease: int, body: Body) -> None:
         """If weights come before a round is answered, it was cancelled: they wait
-        until it is given up."""
+        until it is given up. Those for a lease that the gradient sent last covers crossed
+        that gradient, which is their answer: their memory is used for others already."""
+        if lease in self._covered:
+            return
         version, dropped, *places = body.take("QBQQQQ")
         weights = self._session.weights(*places[:2])
         gradient = self._session.gradient(*places[2:])
@@ -150,6 +154,7 @@ class LeaseBook:
             self._withdrawn.add(lease)
 
     def _answer_without(self, task: _Task) -> None:
+        self._session.tensors.wait()
         self._node.send(frames.RETURNED, task.lease)
         if task is self._next_task:
             self._next_task = None
@@ -294,6 +299,7 @@ class LeaseBook:
             self._next_task = None
         self._task = None
         self._session.tensors.clear()
+        self._session.tensors.wait()
         if self._node.end is None:
             for number in sorted(numbers, reverse=True):  # Last the one that was asked for.
                 self._node.send(frames.RETURNED, number)
@@ -339,7 +345,7 @@ class LeaseBook:
         leases, self._round = self._round, []
         self.mean.clear()
         self._sent, self._task = self._task.lease, None
-        also = [lease.number for lease in leases[1:]]
+        also = self._covered = [lease.number for lease in leases[1:]]
         samples = sum(len(lease.indices) for lease in leases)
         body = struct.pack(f"<QdI{len(also)}Q", samples, loss, len(also), *also)
         self._node.send(frames.GRADIENT, self._sent, body + metrics)

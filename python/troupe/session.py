@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import atexit
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import torch
 
-from troupe import frames
-from troupe.blocks import Block, Region, Tensors, device_of, read_welcome
+from troupe import frames, gpu
+from troupe.blocks import Block, GpuRegion, Region, Tensors, device_of, read_welcome
 from troupe.description import tensors_of
 from troupe.errors import Error
 from troupe.frames import Body, Frame
@@ -71,15 +72,16 @@ class Session:
         self.closed = False
         self._model = model
         self._mine = tensors_of(model)
-        self._on_gpu = device_of(self._mine) is not None
+        self._device = device_of(self._mine)
+        self._on_gpu = self._device.type != "cpu"
         self._views = views
-        if views and any(x.tensor.device.type != "cpu" for x in self._mine):
-            raise Error("views=True is for a model on the CPU: a GPU needs a copy of the weights")
-        self._regions: dict[int, Region] = {}
+        self._regions: dict[int, Region | GpuRegion] = {}
         #: By the kinds of their frames.
         self._handlers: dict[int, Handler] = {
             frames.MEMORY: self._map_region,
             frames.FORGOTTEN: self._forget_region,
+            frames.TRIAL: self._try_gpu,
+            frames.GPU_MEMORY: self._open_region,
             frames.LAST: self._note_last,
             frames.END: self._note_end,
         }
@@ -103,13 +105,13 @@ class Session:
         gets none.
 
         Args:
-            hello: The body of the first frame.
+            hello: The body of the first frame, up to the GPU.
             handlers: For the frames that the session does not take, by their kinds.
         """
         self._handlers.update(handlers)
         try:
             self.node.start(flags(config, settings))
-            self.node.send(frames.HELLO, frames.VERSION, hello)
+            self.node.send(frames.HELLO, frames.VERSION, hello + frames.text(self._gpu()))
             self._begin(self._await_welcome())
         except BaseException:
             self.close()
@@ -167,10 +169,51 @@ class Session:
         self._handlers[frame.kind](frame.number, frame.body)
 
     def _map_region(self, number: int, body: Body) -> None:
-        region = Region(self.node.files.popleft(), body.number("Q"), self._views)
+        private = self._views and not self._on_gpu
+        region = Region(self.node.files.popleft(), body.number("Q"), private)
         if self._on_gpu:
-            region.pin()
+            try:
+                region.pin()
+            except gpu.Refused:
+                pass  # Copies take longer.
         self._regions[number] = region
+
+    def _gpu(self) -> str:
+        """The address of the model's GPU, if its memory may be shared; else empty."""
+        if not self._on_gpu:
+            return ""
+        try:
+            return gpu.address_of(self._device)
+        except gpu.Refused as why:
+            self._warn_of_host(str(why))
+            return ""
+
+    def _try_gpu(self, _: int, body: Body) -> None:
+        """Memory of the GPU comes for a trial, or else the reason why none will come."""
+        why_not = body.text()
+        if not why_not:
+            try:
+                size, handle = body.take("Q64s")
+                gpu.SharedMemory(handle, size, self._device).close()
+            except gpu.Refused as why:
+                why_not = str(why)
+            self.node.send(frames.TRIED, 0, frames.text(why_not))
+        if why_not:
+            self._warn_of_host(why_not)
+
+    def _warn_of_host(self, why: str) -> None:
+        warnings.warn(
+            f"weights and gradients go through the host's memory: {why}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+    def _open_region(self, number: int, body: Body) -> None:
+        size, handle = body.take("Q64s")
+        try:
+            self._regions[number] = GpuRegion(handle, size, self._device)
+        except gpu.Refused as why:
+            raise Error(str(why)) from None
 
     def _forget_region(self, number: int, _: Body) -> None:
         self._regions.pop(number).release()
@@ -206,6 +249,7 @@ class Session:
         self.node.stop()
         if hasattr(self, "tensors"):
             self.tensors.unbind()
+            self.tensors.wait()
         for region in self._regions.values():
             region.release()
 

@@ -245,7 +245,7 @@ TEST_CASE(
   process_fixture on{recorded};
   auto server = on.listening_server(
     {"--workers", "2", "--policy", "async", "--epochs", "4"});
-  setenv("FAKE_CUDA_FAILS_AFTER", "3000", 1);
+  setenv("FAKE_CUDA_FAILS_AFTER", "1500", 1);
   auto failing = on.worker(on_gpu);
   unsetenv("FAKE_CUDA_FAILS_AFTER");
   auto other = on.worker(on_gpu);

@@ -14,7 +14,7 @@ import cluster
 import toy
 import torch
 import troupe
-from troupe import blocks, frames, program, safetensors, session
+from troupe import blocks, frames, gpu, program, safetensors, session
 from troupe.program import BUILT_FOR
 from torch import nn
 from torch.nn.functional import cross_entropy
@@ -443,21 +443,21 @@ class Pinning(unittest.TestCase):
         file = os.memfd_create("region")
         os.ftruncate(file, 4096)
         region = blocks.Region(file, 4096)
-        cudart = mock.Mock()
-        with mock.patch("torch.cuda.cudart", return_value=cudart), mock.patch.object(
-            blocks, "_forget_error"
-        ) as forget:
-            cudart.cudaHostRegister.return_value = 1
-            region.pin()
+        cuda = mock.Mock()
+        cuda.cudaGetErrorString.return_value = b"operation not supported"
+        with mock.patch.object(gpu, "_runtime", return_value=cuda):
+            cuda.cudaHostRegister.return_value = 801
+            with self.assertRaisesRegex(gpu.Refused, "pinning memory: operation not supported"):
+                region.pin()
             region.release()
-            self.assertEqual((forget.call_count, cudart.cudaHostUnregister.call_count), (1, 0))
-            cudart.cudaHostRegister.return_value = 0
-            cudart.cudaHostUnregister.return_value = 1
+            self.assertEqual(cuda.cudaGetLastError.call_count, 1)
+            self.assertEqual(cuda.cudaHostUnregister.call_count, 0)
+            cuda.cudaHostRegister.return_value = 0
+            cuda.cudaHostUnregister.return_value = 1
             region.pin()
-            self.assertEqual(forget.call_count, 1)
+            self.assertEqual(cuda.cudaGetLastError.call_count, 1)
             region.release()
-            self.assertEqual(forget.call_count, 2)
-        blocks._forget_error()  # Without CUDA it does nothing.
+            self.assertEqual(cuda.cudaGetLastError.call_count, 2)
 
 
 class AnotherRun(cluster.Case):

@@ -1,15 +1,24 @@
-"""An evaluator of the toy that `launch` starts."""
+"""An evaluator of the toy that `launch` starts.
+
+Usage: evaluate.py [--gpu]
+--gpu: on the fake device.
+"""
+
+import sys
+
+if "--gpu" in sys.argv:
+    import on_fake_gpu  # noqa: F401
 
 import toy
 import troupe
 
-data = toy.Points()
+data, device = toy.Points(), "cuda:0" if "--gpu" in sys.argv else "cpu"
 
 
 def score(model):
     print("scores", flush=True)
-    return {"recall": (model(data.x).argmax(1) == data.y).float().mean()}
+    return {"recall": (model(data.x.to(device)).argmax(1) == data.y.to(device)).float().mean()}
 
 
-with troupe.Evaluator(toy.model(), score) as evaluator:
+with troupe.Evaluator(toy.model().to(device), score) as evaluator:
     evaluator.run()

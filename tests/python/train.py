@@ -1,19 +1,25 @@
 """The program of a worker, as a user would write it.
 
 Usage: train.py PORT REPORT [--workers N] [--seconds S] [--accumulate K] [--views]
-       [--save FILE] [SETTING=VALUE...]
-PORT: of the server; 0: as the environment says.
+       [--gpu N] [--early] [--save FILE] [SETTING=VALUE...]
+PORT: of the server; 0: as the environment says, or a replay.
 REPORT: a file that gets a JSON line for each batch, its epoch and indices; in a
 folder, report-<process>.jsonl.
 --seconds: that a batch takes.
+--gpu: of the fake device; -1: the one of LOCAL_RANK.
+--early: all gradients are put into the shared block by backward.
 --save: the model as it is after the loop.
 """
 
 import argparse
 import json
 import os
+import sys
 import time
 from pathlib import Path
+
+if __name__ == "__main__" and "--gpu" in sys.argv:
+    import on_fake_gpu  # noqa: F401
 
 import torch
 import toy
@@ -21,13 +27,13 @@ import troupe
 from torch.nn.functional import cross_entropy
 
 
-def train(report, pause=0, loaders=0, save=None, **settings):
+def train(report, pause=0, loaders=0, save=None, device="cpu", **settings):
     """The loop of a worker with these settings.
 
     pause: Seconds before each gradient. loaders: Processes of the DataLoader. save: A
     file for the model's state after the loop.
     """
-    model, data = toy.Net(), toy.Points()
+    model, data = toy.Net().to(device), toy.Points()
     accumulates = settings.get("accumulate")
     with troupe.Worker(
         model, dataset_size=len(data), dataset_id="toy", **settings
@@ -36,7 +42,7 @@ def train(report, pause=0, loaders=0, save=None, **settings):
         covered = []
         for x, y in loader:
             time.sleep(pause)
-            loss = cross_entropy(model(x), y)
+            loss = cross_entropy(model(x.to(device)), y.to(device))
             (loss / (accumulates or 1)).backward()
             covered = [*covered, loader.lease][-worker.accumulated :]
             if accumulates is not None and not worker.due:
@@ -63,10 +69,15 @@ def main():
     parser.add_argument("--seconds", type=float, default=0)
     parser.add_argument("--accumulate", type=int)
     parser.add_argument("--views", action="store_true")
+    parser.add_argument("--gpu", type=int)
+    parser.add_argument("--early", action="store_true")
     parser.add_argument("--save")
     parser.add_argument("settings", nargs="*")
     given = parser.parse_intermixed_args()
     torch.set_num_threads(1)
+    if given.early:
+        troupe.blocks._EARLY = 0
+    gpu = os.environ["LOCAL_RANK"] if given.gpu == -1 else given.gpu
     if given.report.is_dir():
         given.report /= f"report-{os.getpid()}.jsonl"
     with open(given.report, "w", buffering=1) as report:
@@ -75,8 +86,9 @@ def main():
             given.seconds,
             given.workers,
             given.save,
+            "cpu" if gpu is None else f"cuda:{gpu}",
             port=given.port if given.port != "0" else None,
-            connect_timeout=30,
+            connect_timeout=30 if given.port != "0" else None,
             accumulate=given.accumulate,
             views=given.views,
             **dict(x.split("=") for x in given.settings),

@@ -37,16 +37,15 @@ private:
 
 class elsewhere final : public recomputing {
 public:
-  elsewhere(external::process_line_ptr process,
-            std::shared_ptr<transport::shared_memory> memory,
+  elsewhere(external::process_line_ptr process, external::shared_places memory,
             const computing_parts& computing)
     : process_(std::move(process)),
       timeout_(computing.settings.training.compute_timeout),
       layout_(models::layout_of(computing.settings.training,
                                 computing.data.train->classes())),
       order_(make_order(computing.settings, *computing.data.train)),
-      blocks_(process_, memory, layout_),
-      gradients_(layout_.count(), layout_.dtype(), memory) {
+      blocks_(process_, std::move(memory), layout_),
+      gradients_(blocks_.pool_of_gradients()) {
     blocks_.welcome(computing.settings.training, computing.frozen);
     process_->send(external::process_frame_kind::place, 0);
   }
@@ -57,9 +56,9 @@ public:
                      external::lease_body(one, order_));
     auto gradient = gradients_.take_tensor();
     blocks_.forget_unused();
-    auto weights = blocks_.mappable(job.weights);
-    auto weights_at = blocks_.place_of(weights.host_bytes());
-    auto gradient_at = blocks_.place_of(external::bytes_of(gradient));
+    auto weights = blocks_.usable(job.weights);
+    auto weights_at = blocks_.place_of(weights);
+    auto gradient_at = blocks_.place_of(gradient);
     process_->send(external::process_frame_kind::weights,
                    job.from.front().id.value,
                    external::weights_body(job.computed_on, job.last_was_dropped,
@@ -127,10 +126,9 @@ std::unique_ptr<recomputing> recompute_here(const computing_parts& computing,
   return std::make_unique<here>(computing, threads);
 }
 
-std::unique_ptr<recomputing>
-recompute_in(external::process_line_ptr process,
-             std::shared_ptr<transport::shared_memory> memory,
-             const computing_parts& computing) {
+std::unique_ptr<recomputing> recompute_in(external::process_line_ptr process,
+                                          external::shared_places memory,
+                                          const computing_parts& computing) {
   return std::make_unique<elsewhere>(std::move(process), std::move(memory),
                                      computing);
 }

@@ -4,9 +4,8 @@
 //
 // Used by the replay driver on its thread; not thread-safe.
 
-#include "actors/user_process/process_line.hpp"
+#include "actors/user_process/shared_blocks.hpp"
 #include "actors/worker/computing.hpp"
-#include "messages/transport/shm/shared_memory.hpp"
 
 #include <memory>
 #include <span>
@@ -44,9 +43,8 @@ std::unique_ptr<recomputing> recompute_here(const computing_parts& computing,
 /// Has a process compute that has said hello. It computes for all workers of
 /// the run, one gradient at a time, and sees only leases whose gradients
 /// arrived in the run.
-std::unique_ptr<recomputing>
-recompute_in(external::process_line_ptr process,
-             std::shared_ptr<transport::shared_memory> memory,
-             const computing_parts& computing);
+std::unique_ptr<recomputing> recompute_in(external::process_line_ptr process,
+                                          external::shared_places memory,
+                                          const computing_parts& computing);
 
 } // namespace troupe::replay

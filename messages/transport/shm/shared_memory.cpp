@@ -94,6 +94,7 @@ public:
     auto made = std::make_shared<shared_region>();
     made->file = make_file(region_size(bytes));
     made->memory = mapping{made->file.get(), region_size(bytes), true};
+    made->pinned = pinned(made->memory, true);
     auto* data = made->memory.data();
     {
       std::lock_guard guard{mutex_};
@@ -109,6 +110,7 @@ public:
     auto bytes = checked_size(file, most_bytes);
     auto made = std::make_unique<shared_region>();
     made->memory = mapping{file.get(), bytes, false};
+    made->pinned = pinned(made->memory, false);
     std::lock_guard guard{mutex_};
     if (keeps_foreign_files_)
       made->file = std::move(file);
@@ -145,6 +147,8 @@ public:
     return place_in(std::move(region), data, bytes);
   }
 
+  void pin_with(memory_pinner pinner) { pinner_ = std::move(pinner); }
+
   void keep_foreign_files() {
     std::lock_guard guard{mutex_};
     keeps_foreign_files_ = true;
@@ -163,6 +167,13 @@ public:
   }
 
 private:
+  std::shared_ptr<const void> pinned(const mapping& memory,
+                                     bool writable) const {
+    if (!pinner_)
+      return nullptr;
+    return pinner_({memory.data(), memory.size()}, writable);
+  }
+
   /// The region that begins there or last before; null if there is none.
   template <class Map>
   static const typename Map::mapped_type* entry_of(const Map& regions,
@@ -196,6 +207,7 @@ private:
   mutable std::mutex mutex_;
   std::map<const std::byte*, shared_region_ptr> all_;
   std::map<const std::byte*, std::weak_ptr<const shared_region>> foreign_;
+  memory_pinner pinner_; ///< Constant when there are threads.
   bool keeps_foreign_files_ = false;
   std::set<const std::byte*> retired_;
   uint64_t last_id_ = 0;
@@ -232,6 +244,10 @@ auto shared_memory::find(const std::byte* data, uint64_t bytes) const
 shared_region_ptr shared_memory::map_foreign(descriptor file,
                                              uint64_t most_bytes) {
   return regions_->map_foreign(std::move(file), most_bytes);
+}
+
+void shared_memory::pin_with(memory_pinner pinner) {
+  regions_->pin_with(std::move(pinner));
 }
 
 void shared_memory::keep_foreign_files() {

@@ -11,8 +11,10 @@
 #include "messages/payload_memory.hpp"
 #include "messages/transport/wire/socket.hpp"
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 namespace troupe::transport {
@@ -42,9 +44,15 @@ struct shared_region {
   uint64_t id = 0; ///< Never used again in this process.
   descriptor file;
   mapping memory;
+  std::shared_ptr<const void> pinned{}; ///< For GPUs, as long as it is mapped.
 };
 
 using shared_region_ptr = std::shared_ptr<const shared_region>;
+
+/// Lets GPUs copy from and to memory, as long as the handle lives; whether this
+/// process may write to it.
+using memory_pinner =
+  std::function<std::shared_ptr<const void>(std::span<std::byte>, bool)>;
 
 /// Makes regions, one for each block, and finds the region of a block.
 class shared_memory final : public payload_memory {
@@ -74,6 +82,11 @@ public:
   /// Throws `path_error` unless it is sealed and no larger than `most_bytes`
   /// need.
   shared_region_ptr map_foreign(descriptor file, uint64_t most_bytes);
+
+  /// Has this called for each region from now on, own or of another process,
+  /// in a process that copies between them and a GPU. Once, before there are
+  /// several threads.
+  void pin_with(memory_pinner pinner);
 
   /// Keeps the files of foreign regions from now on, for a process that shows
   /// them to a third one. Each is an open file.

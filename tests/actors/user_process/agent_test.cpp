@@ -39,8 +39,8 @@ struct site {
     settings.training.compute_timeout = 5;
     layout = models::flat_layout::from({{"a", {2, 3}}, {"b", {4}}},
                                        config::scalar_type::float32);
-    agent = actors.make<agent_actor, agent_state>(
-      agent_parts{{settings, layout, {}, memory, line, session.handle}, order});
+    agent = actors.make<agent_actor, agent_state>(agent_parts{
+      {settings, layout, {}, {memory, {}}, line, session.handle}, order});
     actors.run();
   }
 

@@ -36,7 +36,7 @@ struct scorer_site {
       user_process_parts{settings,
                          layout,
                          {},
-                         std::make_shared<transport::shared_memory>(),
+                         {std::make_shared<transport::shared_memory>(), {}},
                          line,
                          session.handle});
     actors.run();

@@ -37,10 +37,11 @@ std::string bytes_of(kind type, uint64_t number, const std::string& body) {
   return std::string(reinterpret_cast<const char*>(&head), sizeof head) + body;
 }
 
-std::string hello_of(uint64_t samples, const std::string& id) {
+std::string hello_of(uint64_t samples, const std::string& id,
+                     const std::string& gpu = "") {
   return bytes_of(
     kind::hello, frame_version,
-    body_writer{}.put(samples).put(uint32_t{5}).put(id).take_bytes());
+    body_writer{}.put(samples).put(uint32_t{5}).put(id).put(gpu).take_bytes());
 }
 
 /// A process that connects, sends these bytes, and does something else. It
@@ -93,12 +94,14 @@ struct place {
 
 TEST_CASE("a process that says hello is taken, and its socket is removed") {
   place at;
-  peer process{at.socket, hello_of(60, "mnist") + bytes_of(kind(9), 4, "abc")};
+  peer process{at.socket, hello_of(60, "mnist", "0000:17:00.0") +
+                            bytes_of(kind(9), 4, "abc")};
   auto [line, said] = wait_for_process(at.socket, patience, never);
   CHECK(line->pid() == process.pid());
   CHECK(said.samples == 60);
   CHECK(said.leases == 5);
   CHECK(said.dataset == "mnist");
+  CHECK(said.gpu == "0000:17:00.0");
   CHECK_FALSE(std::filesystem::exists(at.socket));
   auto next = line->receive();
   REQUIRE(next.has_value());

@@ -1,7 +1,8 @@
 #include "tests/device/fake/device.hpp"
 
+#include "tests/device/fake/hub.hpp"
+
 #include <c10/util/Exception.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,49 +10,19 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <new>
-#include <set>
 #include <thread>
 #include <utility>
-#include <vector>
 
 namespace troupe::testing::fake {
 
-namespace {
-
-constexpr size_t page = 4096;
-constexpr c10::StreamId streams_of_pool = 31;
-constexpr stream_number streams_of_device = 64;
-
-/// The user's addresses come first; operations use those at `behind`.
-struct block {
-  std::byte* user = nullptr;
-  std::byte* behind = nullptr;
-  size_t bytes = 0; ///< Whole pages.
-  size_t asked = 0;
-  bool pinned = false;
-  c10::DeviceIndex device = 0;
-  stream_number stream = 0;         ///< That it was taken for.
-  std::set<stream_number> others{}; ///< That use it, too.
-  clock awaited{}; ///< What must be over before it is used again.
-  access_history history{};
-  std::vector<int>
-    protections{}; ///< Of the pages of pinned memory, for the host.
-};
-
-size_t number_from(const char* variable, size_t otherwise) {
-  const auto* text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+hub& device() {
+  static auto* out = new hub;
+  return *out;
 }
 
-size_t whole_pages(size_t bytes) {
-  return (std::max<size_t>(bytes, 1) + page - 1) / page * page;
-}
-
-std::byte* map(size_t bytes, int protection, int file = -1) {
+std::byte* map(size_t bytes, int protection, int file) {
   auto* at = mmap(nullptr, bytes, protection,
                   file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, file, 0);
   if (at == MAP_FAILED)
@@ -59,74 +30,44 @@ std::byte* map(size_t bytes, int protection, int file = -1) {
   return static_cast<std::byte*>(at);
 }
 
-/// Late work, and its place in its stream.
-struct pending {
-  moment when;
-  std::shared_ptr<late_work> work;
-};
-
-struct hub {
-  std::mutex mutex;
-  order times;
-  std::map<const std::byte*, std::unique_ptr<block>> blocks;
-  std::map<std::pair<stream_number, size_t>, std::vector<block*>> kept;
-  std::set<block*> in_flight; ///< Pinned memory that the host may not use now.
-  std::vector<pending> late;  ///< Not over when somebody looked last.
-  size_t used = 0;
-  uint64_t draws = 0;
-
-  block* at(const void* address) {
-    const auto* x = static_cast<const std::byte*>(address);
-    auto found = blocks.upper_bound(x);
-    if (found == blocks.begin())
-      return nullptr;
-    auto* out = std::prev(found)->second.get();
-    return x < out->user + out->bytes ? out : nullptr;
+void hub::protect(held_memory& x) {
+  auto open = x.history.open_for(times.host());
+  if (x.uses != nullptr)
+    return tell(x, open);
+  std::vector<int> wanted(x.bytes / page, x.most);
+  for (const auto& use : open) {
+    auto first = (use.first + page - 1) / page;
+    auto last = use.last >= x.asked ? wanted.size() : use.last / page;
+    for (auto i = first; i < last; ++i)
+      wanted[i] &= use.writes ? PROT_NONE : PROT_READ;
   }
-
-  /// Forbids the host the pages that are in use as far as it knows: all use
-  /// where they are written, writing where they are read. A page of which only
-  /// a part is in use stays open, since the rest may have been waited for.
-  void protect(block& x) {
-    std::vector<int> wanted(x.bytes / page, PROT_READ | PROT_WRITE);
-    auto open = x.history.open_for(times.host());
-    for (const auto& use : open) {
-      auto first = (use.first + page - 1) / page;
-      auto last = use.last >= x.asked ? wanted.size() : use.last / page;
-      for (auto i = first; i < last; ++i)
-        wanted[i] &= use.writes ? PROT_NONE : PROT_READ;
-    }
-    for (size_t i = 0, end = 0; i < wanted.size(); i = end) {
-      for (end = i; end < wanted.size() && wanted[end] == wanted[i] &&
-                    x.protections[end] == x.protections[i];)
-        ++end;
-      if (wanted[i] != x.protections[i])
-        mprotect(x.user + i * page, (end - i) * page, wanted[i]);
-    }
-    x.protections = std::move(wanted);
-    if (open.empty())
-      in_flight.erase(&x);
-    else
-      in_flight.insert(&x);
+  for (size_t i = 0, end = 0; i < wanted.size(); i = end) {
+    for (end = i; end < wanted.size() && wanted[end] == wanted[i] &&
+                  x.protections[end] == x.protections[i];)
+      ++end;
+    if (wanted[i] != x.protections[i])
+      mprotect(x.user + i * page, (end - i) * page, wanted[i]);
   }
+  x.protections = std::move(wanted);
+  note_in_flight(x, !open.empty());
+}
 
-  bool is_late(const clock& seen) const {
-    return std::ranges::any_of(
-      late, [&](const pending& x) { return is_before(x.when, seen); });
-  }
+void hub::tell(held_memory& x,
+               const std::vector<access_history::access>& open) {
+  x.uses->any[x.side] = !open.empty();
+  x.uses->writing[x.side] =
+    std::ranges::any_of(open, &access_history::access::writes);
+  note_in_flight(x, !open.empty());
+}
 
-  void host_waits_for(const clock& seen) {
-    times.host_waits_for(seen);
-    auto all = in_flight;
-    for (auto* x : all)
-      protect(*x);
-  }
-};
+namespace {
 
-/// Lives until the process ends: memory comes back late.
-hub& device() {
-  static auto* out = new hub;
-  return *out;
+constexpr c10::StreamId streams_of_pool = 31;
+constexpr stream_number streams_of_device = 64;
+
+size_t number_from(const char* variable, size_t otherwise) {
+  const auto* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
 stream_number number_of(c10::Stream x) {
@@ -138,7 +79,7 @@ thread_local std::array<c10::StreamId, 16> current_streams{};
 thread_local c10::DeviceIndex current_index = 0;
 
 void give_back(void* context) {
-  auto* x = static_cast<block*>(context);
+  auto* x = static_cast<held_memory*>(context);
   auto& on = device();
   std::lock_guard guard{on.mutex};
   on.used -= x->bytes;
@@ -152,7 +93,7 @@ void give_back(void* context) {
 }
 
 void give_back_pinned(void* context) {
-  auto* x = static_cast<block*>(context);
+  auto* x = static_cast<held_memory*>(context);
   auto& on = device();
   std::lock_guard guard{on.mutex};
   // LibTorch keeps memory that is in use by a stream until that is over.
@@ -173,11 +114,22 @@ int device_count() {
   return static_cast<int>(number_from("FAKE_CUDA_DEVICES", 2));
 }
 
+namespace {
+
+std::atomic<bool> failed{false};
+
+} // namespace
+
+bool has_failed() {
+  return failed;
+}
+
 void require_working() {
   static const auto last = number_from("FAKE_CUDA_FAILS_AFTER", SIZE_MAX);
   static std::atomic<size_t> calls{0};
   if (++calls <= last)
     return;
+  failed = true;
   constexpr int launch_failure = 719;
   throw c10::AcceleratorError{
     {__func__, __FILE__, static_cast<uint32_t>(__LINE__)},
@@ -324,8 +276,14 @@ void operation::touches(const void* at, size_t bytes, bool writes) {
   auto first = static_cast<size_t>(static_cast<const std::byte*>(at) - x->user);
   auto wrong = x->history.add(first, first + bytes, writes, now_,
                               on.times.of(now_.stream));
-  if (x->pinned)
+  if (x->pinned || x->uses != nullptr)
     on.protect(*x);
+  if (x->uses != nullptr && wrong.empty()) {
+    auto other = 1 - x->side;
+    if (x->uses->writing[other] || (writes && x->uses->any[other]))
+      wrong = now_.action + (writes ? " writes" : " reads") +
+              " what another process uses, and its host has not waited for it";
+  }
   TORCH_CHECK(wrong.empty(), "fake device: ", wrong);
 }
 
@@ -423,6 +381,14 @@ void wait_for_all(c10::DeviceIndex which) {
 
 // -- memory -------------------------------------------------------------------
 
+bool take_bytes(size_t bytes) {
+  auto& on = device();
+  std::lock_guard guard{on.mutex};
+  auto fits = on.used + bytes <= number_from("FAKE_CUDA_MEMORY", SIZE_MAX / 2);
+  on.used += fits ? bytes : 0;
+  return fits;
+}
+
 c10::DataPtr take_memory(size_t bytes) {
   require_working();
   auto where = current_device();
@@ -430,14 +396,11 @@ c10::DataPtr take_memory(size_t bytes) {
     return {nullptr, where};
   auto stream = number_of(current_stream(where));
   bytes = whole_pages(bytes);
+  TORCH_CHECK_WITH(OutOfMemoryError, take_bytes(bytes),
+                   "CUDA out of memory. Tried to allocate ", bytes, " bytes");
   auto& on = device();
   std::lock_guard guard{on.mutex};
-  TORCH_CHECK_WITH(OutOfMemoryError,
-                   on.used + bytes <=
-                     number_from("FAKE_CUDA_MEMORY", SIZE_MAX / 2),
-                   "CUDA out of memory. Tried to allocate ", bytes, " bytes");
-  on.used += bytes;
-  struct block* x = nullptr;
+  held_memory* x = nullptr;
   auto& free = on.kept[{stream, bytes}];
   auto found = std::ranges::find_if(
     free, [&](auto* each) { return !on.is_late(each->awaited); });
@@ -447,7 +410,7 @@ c10::DataPtr take_memory(size_t bytes) {
     x->awaited.clear();
   } else {
     // The lower half stays forbidden for ever.
-    auto own = std::make_unique<struct block>();
+    auto own = std::make_unique<held_memory>();
     x = own.get();
     x->user = map(2 * bytes, PROT_NONE);
     x->behind = x->user + bytes;
@@ -473,7 +436,7 @@ void use_on(const c10::DataPtr& memory, c10::Stream where) {
 c10::DataPtr take_pinned(size_t bytes) {
   require_working();
   auto file = memfd_create("pinned", MFD_CLOEXEC);
-  auto x = std::make_unique<struct block>();
+  auto x = std::make_unique<held_memory>();
   x->bytes = whole_pages(bytes);
   x->asked = bytes;
   x->protections.resize(x->bytes / page, PROT_READ | PROT_WRITE);

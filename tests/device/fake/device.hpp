@@ -31,6 +31,9 @@ c10::Stream current_stream(c10::Device where);
 /// @throws c10::AcceleratorError as LibTorch does.
 void require_working();
 
+/// Whether it has thrown: then the device uses no memory any more.
+bool has_failed();
+
 /// Returns the one before.
 c10::Stream exchange_stream(c10::Stream next);
 
@@ -127,6 +130,42 @@ void finish(c10::Stream where);
 
 /// How many of these calls there were.
 int dependencies();
+
+// -- memory that two processes use
+// ---------------------------------------------
+
+// Each process says in the memory itself which of its uses its host has not
+// waited for; a use beside one of the other's is an error, since nothing can
+// order them but the host.
+
+/// A name for a device that other processes know, too.
+std::string address_of(int device);
+
+/// Memory of the device for another process; null if there is no more.
+void* take_shared(size_t bytes);
+
+/// Where that memory can be opened.
+struct shared_name {
+  int process = 0;
+  int file = -1;
+  size_t bytes = 0;
+};
+
+/// Of memory from take_shared, from its first byte on; otherwise the file is
+/// negative.
+shared_name name_of_shared(const void* at);
+
+/// Null if it is this process's own or is gone.
+void* open_shared(const shared_name& where);
+
+/// Whether it was open. Ends the process if it is in use.
+bool close_shared(void* at);
+
+/// Makes mapped memory of the host pinned memory; whether it could.
+bool pin(void* at, size_t bytes, bool writable);
+
+/// Whether it was. Ends the process if it is in use.
+bool unpin(void* at);
 
 struct usage {
   size_t total = 0;

@@ -9,8 +9,6 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
-#include <cstdlib>
-
 namespace troupe::testing::fake {
 
 namespace {
@@ -229,21 +227,3 @@ namespace {
 } // namespace
 
 } // namespace troupe::testing::fake
-
-// Of CUDA's runtime, what tells why there is no device. The rest is that of the
-// real one, which LibTorch names.
-
-extern "C" int cudaGetDeviceCount(int* count) {
-  constexpr int driver_too_old = 35;
-  constexpr int no_device = 100;
-  *count = troupe::testing::fake::device_count();
-  if (std::getenv("FAKE_CUDA_DRIVER") != nullptr)
-    return driver_too_old;
-  return *count > 0 ? 0 : no_device;
-}
-
-extern "C" int cudaDriverGetVersion(int* version) {
-  const auto* text = std::getenv("FAKE_CUDA_DRIVER");
-  *version = text != nullptr ? std::atoi(text) : 13000;
-  return 0;
-}
