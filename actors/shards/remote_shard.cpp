@@ -70,6 +70,8 @@ remote_shard_actor::behavior_type remote_shard_state::make_behavior() {
       in_order([this, which] {
         for (const auto& id : which)
           held_.erase(id);
+        if (parts_.exchange)
+          parts_.exchange.exchange->drop(which);
       });
     },
     [this](sum_atom, const shard_step& order) {

@@ -47,8 +47,7 @@ void gpu_exchange::end(const std::string& why) {
 
 void gpu_exchange::offer(const push_id& id, payload gradient) {
   std::lock_guard guard{mutex_};
-  offered_ = id;
-  std::swap(gradient_, gradient);
+  offered_.insert_or_assign(id, std::move(gradient));
 }
 
 void gpu_exchange::await_weights(version of, payload_taker take) {
@@ -78,12 +77,20 @@ void gpu_exchange::sum(std::span<const push_id> ids,
     for (auto share : shares)
       all += share;
     for (size_t i = 0; i < ids.size(); ++i)
-      if (offered_ == ids[i])
-        own.push_back({std::exchange(gradient_, {}), shares[i] / all});
+      if (auto found = offered_.extract(ids[i]))
+        own.push_back({std::move(found.mapped()), shares[i] / all});
   }
   if (!its)
     return take({});
   its->sum(std::move(own), terms_.cut, terms_.form, std::move(take));
+}
+
+void gpu_exchange::drop(std::span<const push_id> ids) {
+  std::vector<payload> dropped; // Let go of without the lock.
+  std::lock_guard guard{mutex_};
+  for (const auto& id : ids)
+    if (auto found = offered_.extract(id))
+      dropped.push_back(std::move(found.mapped()));
 }
 
 void gpu_exchange::gather(version of, payload range) {

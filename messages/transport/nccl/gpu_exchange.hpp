@@ -65,8 +65,7 @@ public:
 
   // -- by the worker ----------------------------------------------------------
 
-  /// Leaves a gradient, which lies on the GPU, until its sum. The worker's
-  /// gradient before it is dropped.
+  /// Leaves a gradient, which lies on the GPU, until it is in a sum or dropped.
   void offer(const push_id& id, payload gradient);
 
   /// Gives all weights of a version of which the shard has gathered, or
@@ -80,6 +79,9 @@ public:
   void sum(std::span<const push_id> ids, std::span<const double> shares,
            payload_taker take);
 
+  /// No sum will have these gradients.
+  void drop(std::span<const push_id> ids);
+
   /// Has the worker get all weights of this version.
   /// @param range This node's.
   void gather(version of, payload range);
@@ -92,9 +94,8 @@ private:
   mutable std::mutex mutex_;
   exchange_terms terms_;
   gpu_group_ptr group_;
-  std::optional<push_id> offered_; ///< By the worker of this node.
-  payload gradient_;
-  version newest_; ///< That was gathered.
+  std::map<push_id, payload> offered_; ///< By the workers of this node.
+  version newest_;                     ///< That was gathered.
   payload weights_;
   std::optional<std::pair<version, payload_taker>> waiting_;
   bool failed_ = false;

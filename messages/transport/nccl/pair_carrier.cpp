@@ -20,7 +20,7 @@ constexpr auto look_pace = std::chrono::milliseconds{20};
 } // namespace
 
 pair_carrier::pair_carrier(frame_line& line, const path_terms& terms,
-                                   pair_terms with)
+                           pair_terms with)
   : line_(line), stream_(line, terms), with_(std::move(with)) {
   if (with_.asks)
     line_.send_now({frame_kind::meet, {}, {}, {}});
@@ -68,8 +68,7 @@ void pair_carrier::answer_call() {
 }
 
 /// Gradients leave at the end that asks, which is the worker's.
-void pair_carrier::meet(const group_id& gradients,
-                            const group_id& weights) {
+void pair_carrier::meet(const group_id& gradients, const group_id& weights) {
   if (current().leaving)
     throw path_error{"called to NCCL twice"};
   const auto& [out, in] =
@@ -114,8 +113,7 @@ void pair_carrier::end() {
 
 // -- tensors ------------------------------------------------------------------
 
-outgoing_tensor pair_carrier::place(frame_head& head,
-                                        const payload& tensor) {
+outgoing_tensor pair_carrier::place(frame_head& head, const payload& tensor) {
   const auto* lies = tensor.device();
   auto goes = lies != nullptr && lies->device() == with_.network->device() &&
               tensor.shape().type != element_type::byte && is_open();
@@ -127,7 +125,7 @@ outgoing_tensor pair_carrier::place(frame_head& head,
 }
 
 incoming_tensor pair_carrier::expect(const frame_head& head,
-                                         std::vector<descriptor>& files) {
+                                     std::vector<descriptor>& files) {
   if (head.carried != carriage::device || head.kind == frame_kind::piece)
     return stream_.expect(head, files);
   auto from = current().coming;

@@ -22,8 +22,7 @@ struct pair_terms {
 
 class pair_carrier final : public tensor_carrier {
 public:
-  pair_carrier(frame_line& line, const path_terms& terms,
-                   pair_terms with);
+  pair_carrier(frame_line& line, const path_terms& terms, pair_terms with);
 
   ~pair_carrier() override;
 
