@@ -229,7 +229,9 @@ def push_and_pull(bench):
             yield Row(f"server/step/on_{server}", status="failed", line=str(why))
             continue
         milliseconds = found["milliseconds"]
-        yield beside(f"server/step/on_{server}", milliseconds, "ms", REFERENCE, best, True)
+        row = beside(f"server/step/on_{server}", milliseconds, "ms", REFERENCE, best, True)
+        row.line = found["warnings"]
+        yield row
     file = bench.scratch / "wide.pt"
     bench.python("training.py", "script", max(1, count // 794), file)
     run = bench.simulate(

@@ -11,7 +11,8 @@ server beside it. Both take ready batches from pinned memory, in turn. NETWORK i
 resnet50 (pictures of EDGE x EDGE, channels last, on a GPU in bfloat16) or resnet18
 (32 x 32 in float32). Prints the samples a second of all steps but the first fifth.
 
-step: the median milliseconds of worker.step() with one tensor and nothing to compute.
+step: the median milliseconds of worker.step() with one tensor and nothing to compute, and
+what the worker has warned of, as that it shares no memory of the GPU with its program.
 bad: a worker with LeNet that sends every third gradient as NaN; SEED 0: none. serve: a
 server for the others. script: a network of about 794 x WIDTH parameters, as TorchScript.
 """
@@ -25,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import torch
@@ -172,7 +174,9 @@ def time_steps(words):
     settings = {"batch-size": 1, "momentum": 0.9, "device": server_device}
     found = []
     with Server(f"linear:{parameters}", steps, settings) as server:
-        with troupe.Worker(model, dataset_size=steps, port=server.port) as one:
+        with warnings.catch_warnings(record=True) as warned:
+            one = troupe.Worker(model, dataset_size=steps, port=server.port)
+        with one:
             gradient = torch.zeros_like(model.weight)
             for _ in one:
                 (model.weight * gradient).sum().backward()
@@ -184,7 +188,11 @@ def time_steps(words):
                     torch.cuda.synchronize()
                 found.append(1000 * (time.perf_counter() - begin))
             at = server.device()
-    return {"milliseconds": statistics.median(found[steps // 5 :]), "server": at}
+    return {
+        "milliseconds": statistics.median(found[steps // 5 :]),
+        "server": at,
+        "warnings": " ".join(str(x.message) for x in warned),
+    }
 
 
 def bad(words):

@@ -8,7 +8,11 @@
 #include "models/layout/flat_pool.hpp"
 #include "tests/device/open_device.hpp"
 
+#include <ATen/ops/fill.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/sum.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <sys/socket.h>
@@ -112,9 +116,12 @@ TEST_CASE("what is copied to shared memory of a GPU is there at once") {
   auto sent = to_payload(std::move(block));
   CHECK(sent.device_address() == address);
   CHECK(to_tensor(sent).equal(numbers));
-  to_tensor(sent,
-            where); // A reader, which ends before the memory is given back.
+  // What reads it is over before the memory is used again, on any stream.
+  auto sum = to_tensor(sent, where).sum();
   sent = {};
   auto next = pool.take_tensor();
   CHECK(next.const_data_ptr() == address);
+  c10::impl::VirtualGuardImpl device{where.type()};
+  c10::StreamGuard other{device.getStreamFromGlobalPool(where)};
+  next.fill_(1);
 }

@@ -5,6 +5,7 @@
 #include "models/device/accelerator.hpp"
 #include "tests/device/open_device.hpp"
 
+#include <ATen/Context.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/randn.h>
 #include <catch2/catch_test_macros.hpp>
@@ -24,6 +25,8 @@ constexpr size_t bytes_of_block = numbers_of_block * sizeof(float);
 struct both_sides {
   both_sides() {
     open_device();
+    at::globalContext().lazyInitDevice(
+      c10::kCUDA); // Before it, nothing counts.
     shared.pin_with(&models::pin_memory);
     block = shared.take_block(bytes_of_block);
     auto where = shared.find(block.get(), bytes_of_block);

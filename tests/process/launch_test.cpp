@@ -300,22 +300,25 @@ namespace {
 
 const flags tells_its_share{
   "/bin/sh", "-c",
-  "echo $OMP_NUM_THREADS threads, spin $GOMP_SPINCOUNT; exit 1"};
+  "echo $OMP_NUM_THREADS threads, spin $GOMP_SPINCOUNT, GPU $LOCAL_RANK; "
+  "exit 1"};
 
 } // namespace
 
-TEST_CASE("workers are told of their cores, and to let others have them") {
+TEST_CASE(
+  "workers are told of their cores, and to let others have them, and of "
+  "their GPUs") {
   unsetenv("OMP_NUM_THREADS");
   unsetenv("GOMP_SPINCOUNT");
   unsetenv("OMP_WAIT_POLICY");
   launched it{{}, tells_its_share};
   CHECK(it.process.wait() == 1);
   auto share = std::max(1u, std::thread::hardware_concurrency() / 2);
-  for (const auto* name : {"worker-0", "worker-1"})
+  for (const std::string rank : {"0", "1"})
     CHECK_THAT(it.process.out(),
-               ContainsSubstring("[" + std::string{name} + "] " +
+               ContainsSubstring("[worker-" + rank + "] " +
                                  std::to_string(share) +
-                                 " threads, spin 10000"));
+                                 " threads, spin 10000, GPU " + rank));
 }
 
 TEST_CASE("threads of workers, and their spinning, are left to who has said") {

@@ -2,9 +2,11 @@
 is."""
 
 import collections
+import struct
 import sys
 import time
 import unittest
+from unittest import mock
 
 import cluster
 import toy
@@ -12,6 +14,8 @@ import torch
 import troupe
 from torch import nn
 from torch.nn.functional import cross_entropy
+from troupe import frames
+from troupe.leases import LeaseBook
 
 
 class LastWeights(cluster.Case):
@@ -234,6 +238,28 @@ class Cancelled(cluster.Case):
                 seen.update((batch["epoch"], i) for i in batch["indices"])
         self.assertEqual(set(seen.values()), {1})
         self.assertEqual(len(seen), 12 * toy.SAMPLES)
+
+
+class Crossed(unittest.TestCase):
+    """Weights cross a gradient that covers their lease: they are not used, since the worker
+    takes the gradient for their answer."""
+
+    def test_they_are_left_alone(self):
+        session = mock.MagicMock()
+        session.node.end, session.node.waits.return_value = None, False
+        book = LeaseBook(session, 2, False)
+        take = book.handlers()
+        lease, weights = struct.pack("<QIIQ", 0, 0, 1, 7), struct.pack("<QBQQQQ", *[0] * 6)
+        for number in (1, 2):
+            take[frames.LEASE](number, frames.Body(lease))
+        take[frames.WEIGHTS](1, frames.Body(weights))
+        while book.accumulated() < 2:
+            book.begin(book.next_lease(wait=True))
+        coming = iter((2, 3))
+        session.take_next = lambda: take[frames.WEIGHTS](next(coming), frames.Body(weights))
+        self.assertTrue(book.push(0.5, b""))
+        self.assertEqual(list(coming), [])  # It has waited for those of the next lease.
+        self.assertEqual(session.tensors.load.call_count, 2)
 
 
 class Left(cluster.Case):
