@@ -31,11 +31,11 @@ struct path_listener_parts {
   /// The shape of weights for evaluators. Sizes the memory for a peer's
   /// gradients, too, where it is the larger one.
   payload_shape whole = {};
-  transport::codec_ptr codec{}; ///< Compresses gradients; or null.
-  uint64_t parameter_bytes = 0; ///< Sent after the rest, the statistics.
+  transport::codec_ptr codec{};      ///< Compresses gradients; or null.
+  uint64_t parameter_bytes = 0;      ///< Sent after the rest, the statistics.
   transport::gpu_network_ptr gpus{}; ///< For peers that ask for NCCL; or null.
-  module_factory modules{};    ///< Null: the server has none.
-  payload_shape activations{}; ///< The largest of them; empty: none.
+  module_factory modules{};          ///< Null: the server has none.
+  payload_shape activations{};       ///< The largest of them; empty: none.
 };
 
 class path_listener_state {

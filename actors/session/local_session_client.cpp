@@ -41,16 +41,15 @@ void local_session_client_state::connect() {
   registration_request wish{parts_.rank.has_value(),
                             parts_.rank.value_or(worker_id{0}),
                             parts_.transport, parts_.data, parts_.awaits_score};
-  request_seat(
-    self_, attempts_, *face_, {parts_.with.coordinator, wish},
-    {[this](const std::optional<registration>& as) {
-       // The server is in this process.
-       gradient_way way{nullptr, true};
-       attach_participant(self_, *participant_, {link_, as, way});
-     },
-     [this](const caf::error& why) {
-       refused(why);
-     }});
+  request_seat(self_, attempts_, *face_, {parts_.with.coordinator, wish},
+               {[this](const std::optional<registration>& as) {
+                  // The server is in this process.
+                  gradient_way way{nullptr, true};
+                  attach_participant(self_, *participant_, {link_, as, way});
+                },
+                [this](const caf::error& why) {
+                  refused(why);
+                }});
 }
 
 void local_session_client_state::register_again() {

@@ -21,8 +21,7 @@ constexpr double patience = 3;
 
 path_choice::path_choice(std::string wanted, transport::path_means means,
                          std::function<void(const std::string&)> say)
-  : wanted_(std::move(wanted)), means_(std::move(means)),
-    say_(std::move(say)) {
+  : wanted_(std::move(wanted)), means_(std::move(means)), say_(std::move(say)) {
   // nop
 }
 

@@ -176,8 +176,7 @@ void worker_state::compute(assignment work) {
     ->request(parts_.compute, caf::infinite, compute_atom_v,
               compute_task{work.what, std::move(work.batch),
                            std::exchange(weights_, payload{}), statistics_,
-                           running_->cancel, role_->way,
-                           running_->weights,
+                           running_->cancel, role_->way, running_->weights,
                            caf::actor_cast<caf::strong_actor_ptr>(role_->link),
                            replica_part{}, std::exchange(dropped_, false)})
     .then(

@@ -46,10 +46,11 @@ void print_gpus() {
               models::text_of_cuda(versions.driver).c_str(),
               models::text_of_cuda(versions.runtime).c_str());
   auto nccl = models::nccl::library::load();
-  std::printf("%s\n", nccl.library ? ("NCCL: " + models::nccl::version_text(
-                                                   nccl.library->version()))
-                                       .c_str()
-                                   : nccl.why_not.c_str());
+  std::printf(
+    "%s\n",
+    nccl.library
+      ? ("NCCL: " + models::nccl::version_text(nccl.library->version())).c_str()
+      : nccl.why_not.c_str());
 }
 
 } // namespace

@@ -21,7 +21,7 @@ struct path_facts {
   /// `--transport auto` may choose it; else it has to be asked for.
   bool automatic = true;
   bool needs_gpu = false; ///< Tensors are in the memory of two GPUs.
-  bool overlaps = false; ///< Gradients can leave while backward makes them.
+  bool overlaps = false;  ///< Gradients can leave while backward makes them.
   /// The path that is taken where this one fails; empty: none.
   std::string instead{};
 };

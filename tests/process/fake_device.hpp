@@ -15,8 +15,8 @@ struct fake_device {
   explicit fake_device(int devices = 2) {
     std::string all;
     for (int i = 0; i < devices; ++i)
-      all += (i > 0 ? "," : "") + std::to_string(getpid()) + "-" +
-             std::to_string(i);
+      all +=
+        (i > 0 ? "," : "") + std::to_string(getpid()) + "-" + std::to_string(i);
     setenv("TROUPE_CUDA_LIBRARY", FAKE_CUDA, 1);
     setenv("CUDA_VISIBLE_DEVICES", all.c_str(), 1);
     setenv("FAKE_CUDA_DEVICES", std::to_string(devices).c_str(), 1);

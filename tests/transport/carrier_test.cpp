@@ -26,9 +26,7 @@ constexpr payload_shape tensor_shape{element_type::float32, 3000};
 
 class noting_line final : public frame_line {
 public:
-  void send_now(const frame& message) override {
-    sent.push_back(message);
-  }
+  void send_now(const frame& message) override { sent.push_back(message); }
 
   void send_piece(uint64_t number, uint64_t offset, payload piece) override {
     frame_head head;

@@ -261,7 +261,7 @@ TEST_CASE("a token is good once, and for a peer that is there") {
   rig it{kind, {f32, 1000}};
   auto connect = [&](const proto::PathOffer& offer) {
     return path_choice{kind, {it.memory}, {}}.connect(offer, "127.0.0.1",
-                                                    {it.shape()});
+                                                      {it.shape()});
   };
   auto offer = it.invite(it.make_gateway());
   auto link = it.tie(connect(offer), it.gateway);

@@ -226,9 +226,10 @@ private:
 void check_expulsion(const std::string& kind) {
   actors all;
   auto ended = all.ended.get_future();
-  rig at{kind,
-         {element_type::float32, tiny_size},
-         [&](caf::actor_system& system) { return open_server(system, all); }};
+  rig at{
+    kind, {element_type::float32, tiny_size}, [&](caf::actor_system& system) {
+      return open_server(system, all);
+    }};
   std::vector<std::unique_ptr<player>> players;
   for (uint32_t i = 0; i < members; ++i)
     players.push_back(std::make_unique<player>(at, all, worker_id{i}));

@@ -105,10 +105,10 @@ path_row stream_row() {
   out.offered = [](const proto::PathOffer& offer) {
     return offer.stream_port() != 0;
   };
-  out.near_end = out.far_end = [](socket line, const path_terms& terms,
-                                  const path_means&) {
-    return make_path<stream_carrier>(std::move(line), terms);
-  };
+  out.near_end =
+    out.far_end = [](socket line, const path_terms& terms, const path_means&) {
+      return make_path<stream_carrier>(std::move(line), terms);
+    };
   return out;
 }
 
