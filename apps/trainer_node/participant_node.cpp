@@ -207,8 +207,9 @@ node start_participant(caf::actor_system& system,
                        const node_options& options) {
   auto process = process_for(config.values, options.interrupted);
   auto supervisor = spawn_supervisor(system, process, options.on_end);
-  auto parts = session_parts_of(plan_participant(config.values, process));
-  add_ways(parts, config.values,
+  auto plan = plan_participant(config.values, process);
+  auto parts = session_parts_of(plan);
+  add_ways(parts, plan.settings,
            spawn_exchange_front(system, options.exchange));
   if (process.line) {
     auto& host = process.memory.host;

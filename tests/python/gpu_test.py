@@ -97,6 +97,20 @@ class Training(Case):
         found = self.run_directory().summary["final_metrics"]["recall"]
         self.assertAlmostEqual(found, cluster.toy.accuracy(weights), places=6)
 
+    def test_gradients_and_weights_go_to_the_gpu_of_a_server(self):
+        self.set("TROUPE_NCCL_LIBRARY", os.environ["TROUPE_FAKE_NCCL"])
+        expected, _ = self.train()
+        server, port = self.serve(
+            "--workers", 1, "--epochs", 2, "--lr", 0.05, "--momentum", 0.9, "--device", "cuda:0"
+        )
+        worker = self.work(port, 0, "--gpu", 1)
+        self.require_end(worker)
+        self.require_end(server)
+        self.assertEqual(self.run_directory().summary["transport"], {"0": "nccl"})
+        weights = self.run_directory().state_dict("last")
+        for name, value in weights.items():  # A GPU's optimiser rounds in another way.
+            self.assertTrue(torch.allclose(expected[name], value, rtol=1e-3, atol=1e-4), name)
+
     def test_a_replay_computes_there(self):
         server, port = self.serve("--workers", 1, "--epochs", 1, *cluster.RECORDED)
         self.require_end(self.work(port, 0))
