@@ -72,12 +72,14 @@ void copy_numbers(const at::Tensor& to, const at::Tensor& from) {
 }
 
 void write_numbers(const at::Tensor& to, const payload& from) {
-  if (to.is_cpu())
-    return copy_numbers(to, to_tensor(from));
   models::guarded("copying to a GPU", [&] {
     at::NoGradGuard no_grad;
-    auto lies_there = from.device() != nullptr;
-    to.copy_(lies_there ? to_tensor(from, to.device()) : to_tensor(from),
+    if (to.is_cpu()) {
+      to.copy_(to_tensor(from));
+      return;
+    }
+    auto is_on_gpu = from.device() != nullptr;
+    to.copy_(is_on_gpu ? to_tensor(from, to.device()) : to_tensor(from),
              /*non_blocking=*/true);
     c10::impl::VirtualGuardImpl device{to.device().type()};
     device.getStream(to.device()).synchronize();

@@ -184,9 +184,9 @@ class Waits(Case):
 
 
 class Kills(Case, fault_test.KillsOfRounds):
-    """Programs, their workers' processes and servers die, and nothing is lost or left."""
+    """Programs and their workers' processes die, and nothing is lost or left."""
 
-    kills = 1
+    kills, test_servers = 1, None
     options = (*fault_test.KillsOfRounds.options, "--gpu", "1", "--views")
 
 
