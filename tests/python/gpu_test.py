@@ -106,7 +106,7 @@ class Training(Case):
         worker = self.work(port, 0, "--gpu", 1)
         self.require_end(worker)
         self.require_end(server)
-        self.assertEqual(self.run_directory().summary["transport"], {"0": "nccl"})
+        self.assertEqual(self.run_directory().summary["transport"], {"worker-0": "nccl"})
         weights = self.run_directory().state_dict("last")
         for name, value in weights.items():  # A GPU's optimiser rounds in another way.
             self.assertTrue(torch.allclose(expected[name], value, rtol=1e-3, atol=1e-4), name)
