@@ -136,7 +136,8 @@ TEST_CASE("a worker whose gradients are NaN leaves, and the others train on") {
 TEST_CASE("peers add up their gradients and gather their weights") {
   fake_devices devices;
   for (const auto& more : {flags{"--checkpoint-freq", "3"},
-                           flags{"--clip-norm", "1", "--optimizer", "lamb"}}) {
+                           flags{"--clip-norm", "1", "--optimizer", "lamb"},
+                           flags{"--compression", "bf16"}}) {
     process_fixture on{recorded};
     auto peers = start_peers(
       on, 3,
