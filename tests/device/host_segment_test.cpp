@@ -28,7 +28,7 @@ using testing::check_gradient;
 namespace {
 
 constexpr int64_t samples = 6;
-constexpr int64_t kinds = 10;
+constexpr int64_t digit_classes = 10;
 
 /// Where the parts before a cut are computed, and those behind it.
 struct two_places {
@@ -48,7 +48,7 @@ public:
     auto draws = at::make_generator<at::CPUGeneratorImpl>(7);
     inputs_ = at::rand({samples, 3, 32, 32}, draws);
     weights_ = at::empty({static_cast<int64_t>(layout().count())});
-    compute_engine{settings_, kinds}.initial_weights(weights_, 1);
+    compute_engine{settings_, digit_classes}.initial_weights(weights_, 1);
   }
 
   const flat_layout& layout() const { return stages_.front()->layout(); }
@@ -92,7 +92,8 @@ private:
                                      const part_range& parts) {
     auto its = settings_;
     its.device = device;
-    return std::make_unique<host_segment>(its, kinds, at::Tensor{}, parts);
+    return std::make_unique<host_segment>(its, digit_classes, at::Tensor{},
+                                          parts);
   }
 
   config::training_settings settings_;
@@ -168,7 +169,7 @@ TEST_CASE("the parts of a network are measured on a device") {
   config::training_settings settings;
   settings.network = "lenet";
   settings.device = "cuda:0";
-  auto costs = costs_of_parts(settings, kinds, {1, 28, 28}, 2);
+  auto costs = costs_of_parts(settings, digit_classes, {1, 28, 28}, 2);
   CHECK(costs.size() > 2);
   for (auto cost : costs)
     CHECK(cost > 0);
