@@ -128,8 +128,8 @@ auto fields(const registration& x) {
 }
 
 auto fields(const run_end& x) {
-  const auto& [status, line, accuracy, next] = x;
-  return std::tuple{status, line, bits(accuracy), next};
+  const auto& [status, line, accuracy, next, without_nccl] = x;
+  return std::tuple{status, line, bits(accuracy), next, without_nccl};
 }
 
 template <class T>
