@@ -147,7 +147,7 @@ server_links::way_of_gradients(const node_exchange& exchange) const {
     out.from_device &= one.way.from_device;
   }
   out.from_device |= static_cast<bool>(exchange);
-  if (any)
+  if (any && !out.from_device) // What stays on the GPU is not sent in pieces.
     out.early = std::make_shared<joined_gradient_stream>(std::move(parts));
   return out;
 }
