@@ -58,7 +58,7 @@ void open_exchange(transport::gpu_exchange& exchange,
   exchange.open(terms, [say, size](const std::string& why_over) {
     say(why_over.empty()
           ? "sums         over NCCL, by " + std::to_string(size) + " GPUs"
-          : "sums         not over NCCL any more: " + why_over);
+          : "sums         without NCCL: " + why_over);
   });
 }
 
