@@ -45,8 +45,8 @@ void exchange_front_state::answer(transfer_id id, const payload& found) {
   if (found)
     promise.deliver(found);
   else
-    promise.deliver(
-      caf::make_error(errc::failed, "NCCL: " + exchange_->why_over()));
+    promise.deliver(caf::make_error(errc::failed, "a sum over NCCL failed: " +
+                                                    exchange_->why_over()));
 }
 
 node_exchange spawn_exchange_front(caf::actor_system& system,

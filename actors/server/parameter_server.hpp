@@ -92,9 +92,6 @@ struct parameter_server_parts {
   /// virtual clock it is the invariant checker.
   std::shared_ptr<event_subscriber> observer;
   module_roster_ptr modules; ///< Of remote modules; null: there are none.
-  /// On a GPU: whether other processes read the weights in the host's memory,
-  /// so that a copy is made at once. Those that get them by NCCL do not.
-  bool host_readers = true;
   /// Of this node's GPU, if the shards add up gradients over NCCL; or null.
   transport::gpu_exchange_ptr exchange{};
   uint32_t rules = policies::newest_rules; ///< Of decision.

@@ -36,8 +36,7 @@ server_model make_server_model(const parameter_server_parts& parts) {
   if (parts.settings.simulation.gradients == "none")
     return {};
   shared_work with{parts.remote_shards() + 1, parts.across,
-                   parts.host_readers &&
-                     parts.settings.what != config::role::simulate};
+                   parts.settings.what != config::role::simulate};
   auto out = parts.from.resumed
                ? server_model{settings, parts.data.classes, *parts.from.resumed,
                               parts.memory, with}

@@ -40,7 +40,7 @@ remote_shard_state::remote_shard_state(pointer self, remote_shard_parts parts)
            {0, parts_.weights.count}),
     versions_(parts_.weights.count, dtype_of(parts_.weights),
               models::device_named(parts_.settings.device), parts_.memory,
-              parts_.host_readers) {
+              true) {
   // nop
 }
 

@@ -37,7 +37,6 @@ struct remote_shard_parts {
   payload_memory_ptr memory = heap_memory(); ///< For versions of the weights.
   shard_registrar_actor registrar;
   module_roster_ptr modules; ///< Beside it; or null.
-  bool host_readers = true;  ///< As in parameter_server_parts.
   /// Where it adds up gradients that are only offered; or null.
   node_exchange exchange{};
   /// Called once, when the run is over.

@@ -163,7 +163,6 @@ node start_server(caf::actor_system& system, const config::resolved& given,
   if (!alone)
     with = find_ways(plan, options.exchange);
   auto parts = plan.parts;
-  parts.host_readers = !with.gpus && !options.exchange;
   if (with.memory)
     parts.memory = transport::shared_or_heap(with.memory);
   auto life =

@@ -86,7 +86,6 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
   parts.registrar = registrar;
   if (join_exchange(options, settings, welcome))
     parts.exchange = spawn_exchange_front(system, options.exchange);
-  parts.host_readers = !admission.gpus && !parts.exchange;
   parts.on_end = options.on_end;
   computing_parts computing;
   computing.settings = settings;

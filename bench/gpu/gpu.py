@@ -45,6 +45,7 @@ class Bench:
         self.scratch = Path(scratch)
         self.scale = steps.TINY if rehearsed else steps.FULL
         self.device = "cuda:0"
+        self.rehearsed = bool(rehearsed)
         self.python_device = "cpu" if rehearsed else "cuda:0"
         self.device_rate = None  # GB/s of a copy on the device, once it is measured.
         self.patience = 3 if rehearsed else 1  # On a machine with other work.

@@ -96,7 +96,7 @@ wanted = """open/devices open/one_too_many gradients/device_test train/lenet/los
 wrong = [f"{name}: {rows.get(name, {}).get('line', 'no such row')}" for name in wanted.split()
          if rows.get(name, {}).get("status") != "ok"]
 # These need the real NCCL.
-for name in ("nccl/ranks_of_a_process", "nccl/processes"):
+for name in ("nccl", "nccl/processes"):
     if rows[name]["status"] not in ("ok", "failed", "left out") or not rows[name]["line"]:
         wrong.append(f"{name}: {rows[name]}")
 for x in found["rows"]:

@@ -15,6 +15,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <dlfcn.h>
 #include <sys/socket.h>
 
 #include <cstdlib>
@@ -56,29 +57,43 @@ struct line_pair {
   process_line_ptr process;
 };
 
+/// The address of a device, by which other processes know it. CUDA's runtime is
+/// the one that is opened; LibTorch has parts of another inside.
+std::string address_of(c10::Device where) {
+  auto* opened = dlopen(std::getenv("TROUPE_CUDA_LIBRARY"), RTLD_LAZY);
+  REQUIRE(opened != nullptr);
+  auto* ask = reinterpret_cast<int (*)(char*, int, int)>(
+    dlsym(opened, "cudaDeviceGetPCIBusId"));
+  REQUIRE(ask != nullptr);
+  char text[64] = "";
+  REQUIRE(ask(text, sizeof text, where.index()) == 0);
+  return text;
+}
+
 } // namespace
 
 TEST_CASE("a process that opens memory of its GPU gets its blocks there") {
   line_pair on;
   on.answer("");
-  auto memory = try_gpu(*on.worker, "fake:1");
+  auto memory = try_gpu(*on.worker, address_of(last_device()));
   CHECK(on.read_trial().empty());
   REQUIRE(memory);
-  CHECK(memory->device() == c10::Device(c10::kCUDA, 1));
+  CHECK(memory->device() == last_device());
 }
 
 TEST_CASE("a process that cannot open memory of its GPU gets none") {
   line_pair on;
   on.answer("operation not supported");
-  CHECK_FALSE(try_gpu(*on.worker, "fake:1"));
+  CHECK_FALSE(try_gpu(*on.worker, address_of(last_device())));
   CHECK(on.read_trial().empty());
 }
 
-TEST_CASE("a process is told why there is no memory of its GPU to try") {
+TEST_CASE("a process is told why there is no memory of its GPU to try",
+          "[fake]") {
   line_pair on;
   SECTION("CUDA shares none") {
     setenv("FAKE_CUDA_REFUSES", "share", 1);
-    CHECK_FALSE(try_gpu(*on.worker, "fake:1"));
+    CHECK_FALSE(try_gpu(*on.worker, address_of(last_device())));
     unsetenv("FAKE_CUDA_REFUSES");
     CHECK(on.read_trial() ==
           "sharing memory of the GPU failed: operation not supported");
@@ -93,7 +108,7 @@ TEST_CASE("a process is told why there is no memory of its GPU to try") {
 TEST_CASE("a process that does not answer the trial is refused") {
   line_pair on;
   on.answer("", kind::paused);
-  CHECK_THROWS_AS(try_gpu(*on.worker, "fake:1"), run_error);
+  CHECK_THROWS_AS(try_gpu(*on.worker, address_of(last_device())), run_error);
 }
 
 TEST_CASE("what is copied to shared memory of a GPU is there at once") {
