@@ -146,7 +146,9 @@ compute_actor::behavior_type compute_state::make_behavior() {
 caf::expected<at::Tensor>
 compute_state::take_gradient(const gradient_way& way) try {
   auto stays = way.from_device && !engine_.device().is_cpu() && others_.empty();
-  return (stays ? on_device_ : gradients_).take_tensor();
+  return models::guarded("taking memory for a gradient", [&] {
+    return (stays ? on_device_ : gradients_).take_tensor();
+  });
 } catch (const std::exception& err) {
   return failed(errc::failed, err);
 }

@@ -1,10 +1,12 @@
 """An evaluator of the toy that `launch` starts.
 
-Usage: evaluate.py [--gpu]
+Usage: evaluate.py [--gpu] [READY]
 --gpu: on the fake device.
+READY: a file that is there once it is part of the run.
 """
 
 import sys
+from pathlib import Path
 
 if "--gpu" in sys.argv:
     import on_fake_gpu  # noqa: F401
@@ -21,4 +23,7 @@ def score(model):
 
 
 with troupe.Evaluator(toy.model().to(device), score) as evaluator:
+    for file in sys.argv[1:]:
+        if file != "--gpu":
+            Path(file).touch()
     evaluator.run()

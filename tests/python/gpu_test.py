@@ -84,11 +84,14 @@ class Training(Case):
     def test_launch_with_a_gpu_for_each_worker_and_an_evaluator(self):
         expected, _ = self.train(serve=("--policy", "sync"), workers=2)
         file = troupe.describe(cluster.toy.model(), self.folder / "toy.safetensors")
+        ready = self.folder / "evaluator-is-there"  # A short run would end without it.
+        evaluator = f"{sys.executable} {cluster.HERE / 'evaluate.py'} --gpu {ready}"
         run = self.start(
             "launch",
             [cluster.PROGRAM, "launch", "--workers", 2, "--config", self.config(file)]
-            + ["--evaluator-command", f"{sys.executable} {cluster.HERE / 'evaluate.py'} --gpu", "--"]
-            + [sys.executable, cluster.HERE / "train.py", 0, self.folder, "--gpu", -1],
+            + ["--evaluator-command", evaluator, "--"]
+            + [sys.executable, cluster.HERE / "train.py", 0, self.folder]
+            + ["--gpu", -1, "--after", ready],
         )
         self.require_end(run)
         weights = self.run_directory().state_dict("last")

@@ -1,7 +1,7 @@
 """The program of a worker, as a user would write it.
 
 Usage: train.py PORT REPORT [--workers N] [--seconds S] [--accumulate K] [--views]
-       [--gpu N] [--early] [--save FILE] [SETTING=VALUE...]
+       [--gpu N] [--early] [--save FILE] [--after FILE] [SETTING=VALUE...]
 PORT: of the server; 0: as the environment says, or a replay.
 REPORT: a file that gets a JSON line for each batch, its epoch and indices; in a
 folder, report-<process>.jsonl.
@@ -9,6 +9,7 @@ folder, report-<process>.jsonl.
 --gpu: of the fake device; -1: the one of LOCAL_RANK.
 --early: all gradients are put into the shared block by backward.
 --save: the model as it is after the loop.
+--after: begins when this file is there, at most a minute later.
 """
 
 import argparse
@@ -72,9 +73,13 @@ def main():
     parser.add_argument("--gpu", type=int)
     parser.add_argument("--early", action="store_true")
     parser.add_argument("--save")
+    parser.add_argument("--after", type=Path)
     parser.add_argument("settings", nargs="*")
     given = parser.parse_intermixed_args()
     torch.set_num_threads(1)
+    until = time.monotonic() + 60
+    while given.after and not given.after.exists() and time.monotonic() < until:
+        time.sleep(0.05)
     if given.early:
         troupe.blocks._EARLY = 0
     gpu = os.environ["LOCAL_RANK"] if given.gpu == -1 else given.gpu
