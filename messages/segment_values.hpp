@@ -40,7 +40,8 @@ struct module_call {
   bool last = true;   ///< Whether it is the lease's last.
   activations inputs; ///< Backward: the gradient of the outputs.
   /// Backward in half precision: the factor of the loss, and so of the inputs.
-  /// The owner takes it out of the gradient of the lease; 0: there is none.
+  /// The owner divides the gradient of the lease by it; 0: the loss has no
+  /// factor.
   real scale{};
   /// The running statistics of the segment to start from; only with the first
   /// forward pass of a lease, and to an owner elsewhere. Else empty.

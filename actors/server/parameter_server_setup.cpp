@@ -52,7 +52,7 @@ parameter_server_state::parameter_server_state(pointer self,
         auto by = why == errc::disk ? "" : "a parameter server shard failed: ";
         fail_for_others(by + text_of(why));
       },
-      parts_.settings.cluster.liveness_timeout),
+      parts_.settings.cluster.liveness_timeout, parts_.exchange),
     scheduler_(make_step_scheduler(parts_)), newest_(scheduler_.current()),
     clock_(self), best_(parts_.from.best),
     next_(parts_.settings.cluster.workers),

@@ -44,8 +44,6 @@ void step_pipeline::carry_out(const cores::orders& decided,
     dropped.push_back(late.id);
   }
   parts_.shards->drop(dropped);
-  if (parts_.exchange)
-    parts_.exchange.exchange->drop(dropped);
   decided_ = decided;
   shards_are_told_ = false;
   for (size_t i = 0; i < decided.updates.size(); ++i)

@@ -154,8 +154,11 @@ void shard_group::measure(const shard_step& of, then_measured then) {
 // -- decisions ----------------------------------------------------------------
 
 void shard_group::drop(const std::vector<push_id>& which) {
-  if (any() && !which.empty())
-    tell_all(refuse_atom_v, which);
+  if (!any() || which.empty())
+    return;
+  tell_all(refuse_atom_v, which);
+  if (exchange_)
+    exchange_->drop(which);
 }
 
 void shard_group::step(const shard_step& order) {

@@ -10,6 +10,7 @@
 
 #include "actors/shards/shard_fetch.hpp"
 #include "messages/interfaces.hpp"
+#include "messages/transport/nccl/gpu_exchange.hpp"
 #include "models/optim/exact_sum.hpp"
 #include "models/optim/optimizer.hpp"
 
@@ -31,11 +32,14 @@ public:
 
   /// @param on_trouble Called when a shard does not do what it must.
   /// @param patience Seconds that a shard has to answer with a norm.
+  /// @param exchange Of the lead's node, whose worker may have offered what is
+  /// dropped; or null.
   shard_group(lead_actor::pointer self, uint32_t count,
               std::function<void(const caf::error&)> on_trouble,
-              double patience = 60)
+              double patience = 60,
+              transport::gpu_exchange_ptr exchange = nullptr)
     : self_(self), count_(count), on_trouble_(std::move(on_trouble)),
-      patience_(patience) {
+      patience_(patience), exchange_(std::move(exchange)) {
     // nop
   }
 
@@ -136,6 +140,7 @@ private:
   uint32_t count_;
   std::function<void(const caf::error&)> on_trouble_;
   double patience_;
+  transport::gpu_exchange_ptr exchange_;
   shard_registrar_actor registrar_;
   std::vector<remote_shard_actor> shards_;
   std::map<worker_id, open_request> open_;

@@ -16,6 +16,7 @@
 #include "apps/trainer_node/participants.hpp"
 #include "apps/trainer_node/segment_places.hpp"
 #include "config/runs/shared_settings.hpp"
+#include "config/schema/paths.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
@@ -182,7 +183,8 @@ void add_ways(remote_session_client_parts& parts,
               const config::settings& settings, node_exchange exchange) {
   if (!exchange)
     parts.gpus = gpu_network_for(settings, recording::say);
-  else if (parts.transport == "nccl")
+  else if (const auto* path = config::find_path(parts.transport);
+           path != nullptr && path->needs_gpu)
     parts.transport = "auto";
   parts.exchange = std::move(exchange);
 }

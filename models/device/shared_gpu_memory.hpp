@@ -40,7 +40,7 @@ public:
     ipc_handle handle{};
   };
 
-  /// The block that begins there; nothing if there is none.
+  /// The block that begins at this address; nothing if none does.
   std::optional<region> find(const std::byte* block) const;
 
 private:

@@ -53,7 +53,7 @@ public:
   /// As segment::backward, of the outputs themselves. With the last micro-batch
   /// the gradient and the statistics are in the owner's buffers.
   /// @param scale In half precision: the factor of the loss, which is then
-  /// taken out of the gradient; 0: there is none.
+  /// divided out of the gradient; 0: the loss has no factor.
   at::Tensor backward(const host_pass& pass, const at::Tensor& gradient,
                       micro_batch_place at, double scale = 0);
 

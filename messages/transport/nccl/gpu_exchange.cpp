@@ -55,11 +55,13 @@ void gpu_exchange::await_weights(version of, payload_taker take) {
   {
     std::lock_guard guard{mutex_};
     if (!failed_ && newest_ != of) {
-      waiting_.emplace(of, std::move(take));
-      return;
-    }
-    if (!failed_)
+      auto before = std::exchange(waiting_, std::pair{of, std::move(take)});
+      if (!before)
+        return;
+      take = std::move(before->second);
+    } else if (!failed_) {
       there = std::exchange(weights_, {});
+    }
   }
   take(std::move(there));
 }

@@ -69,7 +69,7 @@ public:
   void offer(const push_id& id, payload gradient);
 
   /// Gives all weights of a version of which the shard has gathered, or
-  /// will gather, the ranges; none if that fails. One caller at a time.
+  /// will gather, the ranges; none if that fails, or another asks meanwhile.
   void await_weights(version of, payload_taker take);
 
   // -- by the shard -----------------------------------------------------------

@@ -99,7 +99,7 @@ public:
   /// Which GPU that is, among those of all hosts.
   virtual const std::string& gpu() const = 0;
 
-  /// The id of a new group. @throws run_error if there is none to be had.
+  /// The id of a new group. @throws run_error if NCCL cannot make one.
   virtual group_id make_id() = 0;
 
   /// Begins to join a group as one of its ranks. The network must outlive what

@@ -2,9 +2,8 @@
 
 #include "config/text/failure.hpp"
 #include "models/device/device_tensor.hpp"
-#include "models/device/nccl/communicator.hpp"
+#include "models/device/nccl/launcher.hpp"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -12,13 +11,9 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <cstring>
-#include <limits>
 #include <mutex>
 #include <numeric>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -32,12 +27,6 @@ using transport::payload_taker;
 using transport::success_told;
 using transport::summand;
 using transport::summed_as;
-
-double seconds_now() {
-  std::chrono::duration<double> since =
-    std::chrono::steady_clock::now().time_since_epoch();
-  return since.count();
-}
 
 // -- tensors ------------------------------------------------------------------
 
@@ -156,125 +145,6 @@ void hand_out(const payload_taker& take, bool done,
   }
   take(std::move(out));
 }
-
-// -- the thread ---------------------------------------------------------------
-
-/// A rank, as the thread and its owner share it.
-struct member {
-  std::mutex mutex;
-  gpu_group::phase phase = gpu_group::phase::meeting;
-  std::string why;
-  std::mutex telling;
-  transport::phase_told told;        ///< Guarded by `telling`.
-  std::unique_ptr<communicator> its; ///< The thread's; made by it.
-};
-
-using member_ptr = std::shared_ptr<member>;
-
-/// Owns the thread. Others give it orders, which it carries out in turn.
-class launcher {
-public:
-  launcher(library_ptr lib, int device)
-    : lib_(std::move(lib)), device_(device), thread_([this] { run(); }) {
-    // nop
-  }
-
-  ~launcher() {
-    {
-      std::lock_guard guard{mutex_};
-      closing_ = true;
-    }
-    news_.notify_one();
-    thread_.join();
-  }
-
-  const library& lib() const { return *lib_; }
-  library_ptr shared_lib() const { return lib_; }
-  int device() const { return device_; }
-
-  void order(std::function<void()> work) {
-    {
-      std::lock_guard guard{mutex_};
-      orders_.push_back(std::move(work));
-    }
-    news_.notify_one();
-  }
-
-  /// By the thread only.
-  void add(const member_ptr& one) { members_.push_back(one); }
-
-private:
-  void run() {
-    c10::impl::VirtualGuardImpl{c10::kCUDA}.setDevice(
-      {c10::kCUDA, static_cast<c10::DeviceIndex>(device_)});
-    at::NoGradGuard no_grad;
-    auto next = std::numeric_limits<double>::infinity();
-    while (wait(next)) {
-      for (auto& work : std::exchange(taken_, {}))
-        work();
-      next = poll();
-    }
-    for (auto& one : members_)
-      one->its->stop("the network is closed", seconds_now());
-    poll();
-  }
-
-  /// Waits for orders, at most so many seconds; false: to end.
-  bool wait(double seconds) {
-    std::unique_lock guard{mutex_};
-    auto wanted = [this] {
-      return closing_ || !orders_.empty();
-    };
-    if (seconds == std::numeric_limits<double>::infinity())
-      news_.wait(guard, wanted);
-    else
-      news_.wait_for(guard, std::chrono::duration<double>(seconds), wanted);
-    taken_ = std::exchange(orders_, {});
-    return !closing_ || !taken_.empty();
-  }
-
-  double poll() {
-    auto next = std::numeric_limits<double>::infinity();
-    for (const auto& one : members_) {
-      next = std::min(next, one->its->poll(seconds_now()));
-      tell(*one);
-      one->its->tell_failures();
-    }
-    std::erase_if(members_, [](const member_ptr& one) {
-      return one->its->state() == communicator::phase::gone;
-    });
-    return members_.empty() ? std::numeric_limits<double>::infinity() : next;
-  }
-
-  static void tell(member& one) {
-    auto found = one.its->state();
-    auto now = found == communicator::phase::meeting ? gpu_group::phase::meeting
-               : found == communicator::phase::open  ? gpu_group::phase::open
-                                                     : gpu_group::phase::over;
-    auto why = one.its->why();
-    {
-      std::lock_guard guard{one.mutex};
-      if (std::exchange(one.phase, now) == now)
-        return;
-      one.why = why;
-    }
-    std::lock_guard guard{one.telling};
-    if (one.told)
-      one.told(now, why);
-  }
-
-  library_ptr lib_;
-  int device_;
-  std::mutex mutex_;
-  std::condition_variable news_;
-  std::deque<std::function<void()>> orders_;
-  bool closing_ = false;
-  std::deque<std::function<void()>> taken_; ///< Of the thread, as the next.
-  std::vector<member_ptr> members_;
-  std::thread thread_; ///< The last member: it uses the others.
-};
-
-using launcher_ptr = std::shared_ptr<launcher>;
 
 // -- a group ------------------------------------------------------------------
 

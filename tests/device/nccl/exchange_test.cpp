@@ -130,6 +130,18 @@ TEST_CASE("a worker gets the weights of all shards, asked for early or late") {
   }
 }
 
+TEST_CASE("whoever waits for weights is told when another asks") {
+  nodes on;
+  REQUIRE(on.meet());
+  auto earlier = weights_of(*on.all[0], version{4});
+  auto later = weights_of(*on.all[0], version{4});
+  CHECK_FALSE(get(earlier));
+  on.all[0]->gather(version{4}, computed(0, 0, 30));
+  on.all[1]->gather(version{4}, computed(1, 30, 50));
+  on.all[2]->gather(version{4}, computed(2, 80, 20));
+  CHECK(holds(get(later), range(0, all_numbers)));
+}
+
 TEST_CASE("whoever waits for a sum or for weights is told of the end") {
   nodes on;
   REQUIRE(on.meet());
