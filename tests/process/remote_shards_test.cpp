@@ -190,10 +190,9 @@ TEST_CASE("a shard that dies ends the run with one line, and it can be "
   auto again = on.server(flags{"--rank", "0"} + with_shards(2) + what +
                          flags{"--resume", "auto"});
   auto shard = on.shard(1, with_shards(2));
-  auto other = on.worker();
   check_end(again, 0);
   check_end(shard, 0);
-  check_end(other, 0);
+  check_end(worker, 0);
   check_replayed(on);
 }
 

@@ -41,18 +41,36 @@ double seconds_now() {
   return since.count();
 }
 
+launcher_ptr launcher::start(library_ptr lib, int device) {
+  return {new launcher(std::move(lib), device), [](launcher* x) {
+            x->end();
+          }};
+}
+
 launcher::launcher(library_ptr lib, int device)
-  : lib_(std::move(lib)), device_(device), thread_([this] { run(); }) {
+  : lib_(std::move(lib)), device_(device), thread_([this] {
+      run();
+      if (is_on_its_own_)
+        delete this;
+    }) {
   // nop
 }
 
-launcher::~launcher() {
+void launcher::end() {
+  if (thread_.get_id() == std::this_thread::get_id()) {
+    thread_.detach();
+    is_on_its_own_ = true;
+  }
+  auto waits = thread_.joinable();
   {
     std::lock_guard guard{mutex_};
     closing_ = true;
+    news_.notify_one();
   }
-  news_.notify_one();
-  thread_.join();
+  if (waits) {
+    thread_.join();
+    delete this;
+  }
 }
 
 void launcher::order(std::function<void()> work) {

@@ -32,13 +32,16 @@ struct member {
 
 using member_ptr = std::shared_ptr<member>;
 
+class launcher;
+
+using launcher_ptr = std::shared_ptr<launcher>;
+
 /// Owns the thread. Thread-safe, but for `add`.
 class launcher {
 public:
-  launcher(library_ptr lib, int device);
-
-  /// Stops all ranks, and waits for the thread.
-  ~launcher();
+  /// The last reference stops all ranks and waits for the thread. What is told
+  /// by the thread itself may hold that reference: then it ends on its own.
+  static launcher_ptr start(library_ptr lib, int device);
 
   launcher(const launcher&) = delete;
   launcher& operator=(const launcher&) = delete;
@@ -53,6 +56,10 @@ public:
   void add(const member_ptr& one) { members_.push_back(one); }
 
 private:
+  launcher(library_ptr lib, int device);
+  ~launcher() = default;
+
+  void end();
   void run();
   bool wait(double seconds);
   double poll();
@@ -63,11 +70,10 @@ private:
   std::condition_variable news_;
   std::deque<std::function<void()>> orders_;
   bool closing_ = false;
+  bool is_on_its_own_ = false;              ///< The thread's.
   std::deque<std::function<void()>> taken_; ///< Of the thread, as the next.
   std::vector<member_ptr> members_;
   std::thread thread_; ///< The last member: it uses the others.
 };
-
-using launcher_ptr = std::shared_ptr<launcher>;
 
 } // namespace troupe::models::nccl

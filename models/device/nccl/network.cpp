@@ -291,8 +291,7 @@ private:
 class nccl_network final : public transport::gpu_network {
 public:
   nccl_network(library_ptr lib, int device, std::string gpu)
-    : by_(std::make_shared<launcher>(std::move(lib), device)),
-      gpu_(std::move(gpu)) {
+    : by_(launcher::start(std::move(lib), device)), gpu_(std::move(gpu)) {
     // nop
   }
 

@@ -197,6 +197,23 @@ TEST_CASE("a group that ends fails what is under way") {
   CHECK_FALSE(there.get());
 }
 
+TEST_CASE("whoever is told may be the last to hold the network") {
+  auto all = std::make_unique<company>(2, group_patience{5, .2, .2});
+  REQUIRE(all->meet());
+  std::vector<answer<payload>> there(3);
+  for (auto& each : there)
+    (*all)[1].receive(0, shape,
+                      [network = all->networks[1], group = all->groups[1],
+                       told = each.told()](payload x) mutable {
+                        group.reset();
+                        network.reset();
+                        told(std::move(x));
+                      });
+  all.reset();
+  for (auto& each : there)
+    CHECK_FALSE(each.get());
+}
+
 TEST_CASE("whatever NCCL does wrong ends the group with a line", "[double]") {
   company all{2, {2, .3, .3}};
   REQUIRE(all.meet());
