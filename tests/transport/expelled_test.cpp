@@ -242,7 +242,10 @@ void check_expulsion(const std::string& kind) {
   for (auto& run : runs)
     run.get();
   const auto& book = *all.book;
-  CHECK((book.refusals == std::map<worker_id, int>{{culprit, 20}}));
+  // It may send more of them before the coordinator makes it leave.
+  REQUIRE(book.refusals.size() == 1);
+  CHECK(book.refusals.begin()->first == culprit);
+  CHECK(book.refusals.begin()->second >= 20);
   CHECK((book.departures == std::map<worker_id, int>{{culprit, 1}}));
   CHECK(book.culprits == 0);
   CHECK(book.twice == 0);
