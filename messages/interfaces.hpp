@@ -367,11 +367,11 @@ using admission_actor = caf::typed_actor<
   // Checks a peer's protocol version, run and settings.
   result<std::string, caf::strong_actor_ptr>(std::string)>;
 
-/// Shuts the port of the admission while the process is short of file
-/// descriptors.
-using accept_gate_actor = caf::typed_actor<
-  // Checks how many descriptors are free.
-  result<void>(tick_atom)>;
+/// Connects CAF to the port of another node.
+using dialer_actor = caf::typed_actor<
+  // The node there, its published actor, and the types of that.
+  result<caf::node_id, caf::strong_actor_ptr, std::set<std::string>>(
+    caf::connect_atom)>;
 
 /// One end of a link whose tensors are sent in chunks over the actor
 /// connection.

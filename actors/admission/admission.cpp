@@ -7,6 +7,7 @@
 #include "config/text/version.hpp"
 #include "messages/protocol.hpp"
 #include "messages/run_record.hpp"
+#include "messages/transport/wire/meeting.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -42,11 +43,6 @@ admission_state::admission_state(pointer self, admission_parts parts)
   // nop
 }
 
-admission_state::~admission_state() {
-  if (parts_.reception)
-    parts_.reception->close();
-}
-
 admission_actor::behavior_type admission_state::make_behavior() {
   self_->monitor(parts_.server);
   self_->set_down_handler([this](const caf::down_msg& down) {
@@ -55,10 +51,10 @@ admission_actor::behavior_type admission_state::make_behavior() {
     else if (listener_ && down.source == listener_.address())
       self_->quit(down.reason);
   });
-  if (parts_.reception) {
+  if (parts_.paths.is_any()) {
     listener_ = spawn<path_listener_actor, path_listener_state>(
-      self_->system(), placement::detached,
-      path_listener_parts{parts_.reception, parts_.server, parts_.weights,
+      self_->system(), placement::scheduled,
+      path_listener_parts{parts_.paths.acceptor, parts_.server, parts_.weights,
                           parts_.memory, parts_.whole, parts_.codec,
                           parts_.parameters * size_of(parts_.weights.type),
                           parts_.gpus, parts_.modules, parts_.activations});
@@ -98,14 +94,19 @@ admission_state::meet(const std::string& bytes) {
   if (parts_.names && from)
     parts_.names->said(from->node(), hello.name());
   let_in(hello, welcome);
-  if (is_shard(hello))
-    return {welcome.SerializeAsString(),
-            caf::actor_cast<caf::strong_actor_ptr>(parts_.registrar)};
-  auto gateway = receive(from ? from->address() : caf::actor_addr{});
-  if (parts_.reception)
-    offer_paths(*welcome.mutable_paths(), gateway);
-  return {welcome.SerializeAsString(),
-          caf::actor_cast<caf::strong_actor_ptr>(gateway)};
+  auto inside = caf::actor_cast<caf::strong_actor_ptr>(parts_.registrar);
+  if (!is_shard(hello)) {
+    auto gateway = receive(from ? from->address() : caf::actor_addr{});
+    if (parts_.paths.is_any())
+      offer_paths(*welcome.mutable_paths(), gateway);
+    inside = caf::actor_cast<caf::strong_actor_ptr>(gateway);
+  }
+  if (parts_.given && from)
+    for (const auto& one :
+         {inside, caf::actor_cast<caf::strong_actor_ptr>(parts_.coordinator)})
+      if (one)
+        parts_.given->allow(from->node(), one->id());
+  return {welcome.SerializeAsString(), inside};
 }
 
 // A peer that says hello again has given up its earlier gateway.
@@ -217,13 +218,15 @@ void admission_state::let_in(const proto::Hello& hello,
 void admission_state::offer_paths(proto::PathOffer& offer,
                                   const gateway_actor& peer) {
   auto token = transport::random_token();
-  offer.set_stream_port(parts_.reception->port());
-  offer.set_shm_name(parts_.reception->name());
+  const auto& paths = parts_.paths;
+  if (paths.streams)
+    offer.set_stream_port(paths.acceptor->port());
+  if (paths.same_host)
+    offer.set_shm_name(paths.acceptor->name());
   if (parts_.gpus)
     offer.set_gpu(parts_.gpus->gpu());
   offer.set_token(token);
   self_->send(listener_, enlist_atom_v, std::move(token), peer);
-  parts_.reception->nudge();
 }
 
 } // namespace troupe

@@ -6,6 +6,7 @@
 //
 // An actor; one for each parameter server shard that takes remote peers.
 
+#include "actors/control/grants.hpp"
 #include "actors/links/framed_gateway.hpp"
 #include "actors/recording/peer_names.hpp"
 #include "actors/shards/shard_registrar.hpp"
@@ -16,7 +17,7 @@
 #include "messages/transport/compression/compression.hpp"
 #include "messages/transport/nccl/gpu_network.hpp"
 #include "messages/transport/shm/shared_memory.hpp"
-#include "messages/transport/wire/meeting.hpp"
+#include "messages/transport/wire/acceptor.hpp"
 #include "models/networks/described.hpp"
 
 #include <atomic>
@@ -27,6 +28,15 @@
 
 namespace troupe {
 
+/// Where peers open paths of their own, besides the actor connection.
+struct path_offers {
+  std::shared_ptr<transport::acceptor> acceptor; ///< Null: nowhere.
+  bool streams = false;                          ///< Over the network.
+  bool same_host = false;                        ///< Over memory that both map.
+
+  bool is_any() const { return acceptor && (streams || same_host); }
+};
+
 struct admission_parts {
   config::settings settings;
   config::run_description description; ///< The run, as described to peers.
@@ -34,9 +44,8 @@ struct admission_parts {
   payload_shape weights; ///< This server's range, as peers exchange it.
   parameter_server_actor server;
   coordinator_actor coordinator; ///< Null at shards other than the lead.
-  /// Where peers open paths of their own, besides the actor connection; or
-  /// null. Closed when the admission ends.
-  std::shared_ptr<transport::reception> reception;
+  control::grants_ptr given; ///< To nodes that come in; null: there are none.
+  path_offers paths;
   /// Memory for weights that peers on this host may read.
   std::shared_ptr<transport::shared_memory> memory;
   payload_shape whole;        ///< All weights, as evaluators get them.
@@ -76,8 +85,6 @@ public:
   static constexpr const char* name = "troupe.admission";
 
   admission_state(pointer self, admission_parts parts);
-
-  ~admission_state();
 
   admission_actor::behavior_type make_behavior();
 

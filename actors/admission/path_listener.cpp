@@ -8,40 +8,56 @@
 #include "messages/transport/registry.hpp"
 
 #include <exception>
+#include <mutex>
 #include <utility>
 
 namespace troupe {
 
+/// Those that have come and were not looked at yet.
+struct path_listener_state::guests {
+  std::mutex mutex;
+  std::vector<transport::guest> all;
+
+  std::vector<transport::guest> take() {
+    std::lock_guard guard{mutex};
+    return std::exchange(all, {});
+  }
+};
+
 path_listener_state::path_listener_state(pointer self,
                                          path_listener_parts parts)
-  : self_(self), parts_(std::move(parts)) {
+  : self_(self), parts_(std::move(parts)), guests_(std::make_shared<guests>()) {
   on_unexpected(self_, [](const std::string&) {});
+}
+
+path_listener_state::~path_listener_state() {
+  parts_.acceptor->lead_to(transport::purpose::tensors, nullptr);
 }
 
 path_listener_actor::behavior_type path_listener_state::make_behavior() {
   self_->set_down_handler(
     [this](const caf::down_msg& down) { forget(down.source); });
-  self_->send(self_, tick_atom_v);
+  parts_.acceptor->lead_to(transport::purpose::tensors,
+                           [to = caf::actor_cast<caf::weak_actor_ptr>(self_),
+                            guests = guests_](transport::guest who) {
+                             auto listener = to.lock();
+                             if (!listener)
+                               return;
+                             std::lock_guard guard{guests->mutex};
+                             guests->all.push_back(std::move(who));
+                             caf::anon_send(
+                               caf::actor_cast<path_listener_actor>(listener),
+                               tick_atom_v);
+                           });
   return {
     [this](enlist_atom, const std::string& token, const gateway_actor& peer) {
       expect(token, peer);
     },
-    [this](tick_atom) { look(); },
+    [this](tick_atom) {
+      for (auto& who : guests_->take())
+        admit(std::move(who));
+    },
   };
-}
-
-// A peer may connect before the message that announces it was read: it may have
-// arrived between two checks.
-void path_listener_state::look() {
-  if (guests_.empty()) {
-    guests_ = parts_.reception->wait();
-    if (parts_.reception->is_closed())
-      return self_->quit();
-  } else {
-    for (auto& who : std::exchange(guests_, {}))
-      admit(std::move(who));
-  }
-  self_->send(self_, tick_atom_v);
 }
 
 void path_listener_state::expect(const std::string& token,
@@ -57,7 +73,7 @@ void path_listener_state::forget(const caf::actor_addr& peer) {
 // A peer that is not expected is a stranger: its connection closes when it goes
 // out of scope.
 void path_listener_state::admit(transport::guest who) try {
-  auto found = awaited_.find(who.token);
+  auto found = awaited_.find(who.secret);
   if (found == awaited_.end())
     return;
   auto gateway = caf::actor_cast<caf::strong_actor_ptr>(found->second);
@@ -68,14 +84,14 @@ void path_listener_state::admit(transport::guest who) try {
   spawn<path_end_actor, framed_gateway_state>(
     self_->system(), placement::scheduled,
     framed_gateway_parts{parts_.server, caf::actor_cast<gateway_actor>(gateway),
-                         make_path_channel(path_to(who)), parts_.codec,
-                         parts_.modules});
+                         make_path_channel(path_to(std::move(who))),
+                         parts_.codec, parts_.modules});
 } catch (const std::exception&) {
   // The peer has disconnected, or resources are short: it will notice that the
   // connection closes.
 }
 
-transport::path_ptr path_listener_state::path_to(transport::guest& who) const {
+transport::path_ptr path_listener_state::path_to(transport::guest who) const {
   auto gradients = parts_.codec ? parts_.codec->compressed() : parts_.weights;
   transport::path_terms terms{gradients, max_pushes_in_flight, parts_.whole,
                               parts_.weights, parts_.parameter_bytes};
@@ -93,7 +109,7 @@ transport::path_ptr path_listener_state::path_to(transport::guest& who) const {
   }
   if (best == nullptr)
     throw transport::path_error{"no path for this peer"};
-  return best->far_end(std::move(who.line), terms, means);
+  return best->far_end(transport::line_of(std::move(who)), terms, means);
 }
 
 } // namespace troupe

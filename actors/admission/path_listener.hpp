@@ -3,15 +3,14 @@
 // framed gateway for each that shows a valid token. A token can be used once,
 // and only as long as the gateway that issued it lives.
 //
-// An actor on a thread of its own, which blocks while it waits for connections.
-// Closing the reception ends it; senders of mail wake it through the reception.
+// An actor; the acceptor's thread brings it the connections.
 
 #include "actors/links/framed_gateway.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/compression/compression.hpp"
 #include "messages/transport/nccl/gpu_network.hpp"
 #include "messages/transport/shm/shared_memory.hpp"
-#include "messages/transport/wire/meeting.hpp"
+#include "messages/transport/wire/acceptor.hpp"
 #include "messages/transport/wire/path.hpp"
 
 #include <map>
@@ -22,7 +21,7 @@
 namespace troupe {
 
 struct path_listener_parts {
-  std::shared_ptr<transport::reception> reception;
+  std::shared_ptr<transport::acceptor> acceptor;
   parameter_server_actor server;
   payload_shape weights; ///< For workers; gradients too, unless compressed.
   /// Memory for weights that peers on this host may read; needed if there are
@@ -46,19 +45,22 @@ public:
 
   path_listener_state(pointer self, path_listener_parts parts);
 
+  ~path_listener_state();
+
   path_listener_actor::behavior_type make_behavior();
 
 private:
-  void look();
+  struct guests;
+
   void expect(const std::string& token, const gateway_actor& peer);
   void forget(const caf::actor_addr& peer);
   void admit(transport::guest who);
-  transport::path_ptr path_to(transport::guest& who) const;
+  transport::path_ptr path_to(transport::guest who) const;
 
   pointer self_;
   path_listener_parts parts_;
   std::map<std::string, caf::actor_addr> awaited_; ///< By token.
-  std::vector<transport::guest> guests_;
+  std::shared_ptr<guests> guests_;
 };
 
 } // namespace troupe

@@ -1,9 +1,7 @@
 #include "actors/session/handshake.hpp"
 
+#include "actors/control/dialer.hpp"
 #include "actors/runtime/run_clock.hpp"
-#include "messages/transport/wire/meeting.hpp"
-
-#include <caf/io/middleman.hpp>
 
 #include <algorithm>
 #include <set>
@@ -13,18 +11,15 @@ namespace troupe {
 
 namespace {
 
-/// Seconds for finding out why a connection has failed.
-constexpr double to_look_again = 0.2;
-
-caf::timespan patience_of(const connection_attempts& attempts) {
-  return to_timespan(std::min(patience_with_a_peer, attempts.give_up()));
+double patience_of(const connection_attempts& attempts) {
+  return std::min(patience_with_a_peer, attempts.give_up());
 }
 
 void greet(session_client_actor::pointer self, connection_attempts& attempts,
            const admission_actor& admission, const std::string& hello,
            const handshake_outcomes& then) {
   attempts.asks(self, caf::actor_cast<caf::strong_actor_ptr>(admission));
-  self->request(admission, patience_of(attempts), hello)
+  self->request(admission, to_timespan(patience_of(attempts)), hello)
     .then(attempts.in_this_one([self, &attempts,
                                 then](const std::string& bytes,
                                       const caf::strong_actor_ptr& inside) {
@@ -59,9 +54,9 @@ void handshake(session_client_actor::pointer self,
                connection_attempts& attempts, const config::address& at,
                const proto::Hello& hello, const handshake_outcomes& then) {
   auto bytes = hello.SerializeAsString();
-  self
-    ->request(self->system().middleman().actor_handle(), patience_of(attempts),
-              caf::connect_atom_v, at.host, at.port)
+  auto patience = patience_of(attempts);
+  auto dialer = self->spawn<caf::detached>(control::dial, at, patience);
+  self->request(dialer, caf::infinite, caf::connect_atom_v)
     .then(attempts.in_this_one([self, &attempts, bytes,
                                 then](const caf::node_id&,
                                       const caf::strong_actor_ptr& ptr,
@@ -76,9 +71,11 @@ void handshake(session_client_actor::pointer self,
         greet(self, attempts, caf::actor_cast<admission_actor>(ptr), bytes,
               then);
     }),
-          attempts.in_this_one([at, then](const caf::error&) {
-            then.later(
-              transport::why_unreachable(at.host, at.port, to_look_again));
+          attempts.in_this_one([then](const caf::error& why) {
+            if (why == errc::protocol_mismatch)
+              then.refusal(why);
+            else
+              then.later(text_of(why));
           }));
 }
 

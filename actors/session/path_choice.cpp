@@ -89,18 +89,18 @@ bool path_choice::fits(const path_row& row, const proto::PathOffer& offer,
 
 transport::path_ptr
 path_choice::open(const path_row& row, const proto::PathOffer& offer,
-                  const std::string& host,
+                  const config::address& at,
                   const transport::path_terms& terms) const {
-  auto line = row.facts.across == config::reach::host
-                ? transport::connect_unix(offer.shm_name())
-                : transport::connect_stream(
-                    host, static_cast<uint16_t>(offer.stream_port()), patience);
-  transport::introduce(line, offer.token(), patience);
+  transport::socket line{row.facts.across == config::reach::host
+                           ? transport::connect_unix(offer.shm_name())
+                           : transport::connect_to(at.host, at.port, patience)};
+  transport::open_line(line, transport::purpose::tensors, offer.token(),
+                       patience);
   return row.near_end(std::move(line), terms, means_);
 }
 
 transport::path_ptr path_choice::connect(const proto::PathOffer& offer,
-                                         const std::string& host,
+                                         const config::address& at,
                                          const transport::path_terms& terms,
                                          double now) {
   const auto* wanted = transport::find_row(wanted_);
@@ -114,7 +114,7 @@ transport::path_ptr path_choice::connect(const proto::PathOffer& offer,
         !fits(*row, offer, terms.most_region_bytes()))
       continue;
     try {
-      return open(*row, offer, host, terms);
+      return open(*row, offer, at, terms);
     } catch (const transport::path_error&) {
       if (wanted_ == name)
         throw;

@@ -35,7 +35,7 @@ public:
   /// when the path that the user wants is not offered, `path_error` when it is
   /// offered but cannot be opened.
   transport::path_ptr connect(const proto::PathOffer& offer,
-                              const std::string& host,
+                              const config::address& at,
                               const transport::path_terms& terms,
                               double now = 0);
 
@@ -54,7 +54,7 @@ private:
             uint64_t bytes);
   transport::path_ptr open(const transport::path_row& row,
                            const proto::PathOffer& offer,
-                           const std::string& host,
+                           const config::address& at,
                            const transport::path_terms& terms) const;
 
   std::string wanted_;

@@ -91,7 +91,7 @@ void remote_session_client_state::enter(size_t index,
   paths_.meet(run_.run_id + "/" + std::to_string(run_.life));
   auto terms = servers_.terms(index, welcome, is_worker(), parts_.overlap);
   tie(index, gateway,
-      paths_.connect(welcome.paths(), servers_.all()[index].at.host, terms,
+      paths_.connect(welcome.paths(), servers_.all()[index].at, terms,
                      clock_.elapsed(self_)));
 } catch (const failure& err) {
   end_for(err);

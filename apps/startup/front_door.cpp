@@ -52,7 +52,8 @@ std::string asks_to_wait(uint64_t work) {
 
 front_door::front_door(caf::actor_system& system, config::address where,
                        const speech& say)
-  : where_(std::move(where)), sign_(std::make_shared<sign>()) {
+  : where_(std::move(where)), acceptor_(open_port(where_, say)),
+    sign_(std::make_shared<sign>()) {
   pthread_getcpuclockid(pthread_self(), &sign_->work);
   handle_ = system.spawn([sign = sign_](admission_actor::pointer self) {
     return admission_actor::behavior_type{
@@ -64,14 +65,14 @@ front_door::front_door(caf::actor_system& system, config::address where,
                 caf::strong_actor_ptr{}};
       }};
   });
-  ports_ = open_port(system, handle_, where_, say);
-  where_.port = ports_.port;
+  door_ = publish(system, handle_, acceptor_, given_, say);
+  where_.port = acceptor_->port();
 }
 
 front_door::~front_door() {
-  if (!ports_.close)
+  if (!door_)
     return;
-  ports_.close();
+  acceptor_->close();
   caf::anon_send_exit(handle_, caf::exit_reason::user_shutdown);
 }
 
@@ -83,13 +84,13 @@ void front_door::lead_to(const admission_actor& inside) {
 void front_door::leave_to(const admission_actor& inside,
                           const supervisor_actor& supervisor) {
   lead_to(inside);
-  ports_.close = nullptr;
-  inside->attach_functor([handle = handle_] {
-    caf::anon_send_exit(handle, caf::exit_reason::user_shutdown);
-  });
+  inside->attach_functor(
+    [handle = handle_, acceptor = acceptor_, door = std::move(door_)] {
+      acceptor->close();
+      caf::anon_send_exit(handle, caf::exit_reason::user_shutdown);
+    });
   put_under(supervisor, "admission", inside);
   put_under(supervisor, "front door", handle_);
-  put_under(supervisor, "accept gate", ports_.gate);
 }
 
 } // namespace troupe::app

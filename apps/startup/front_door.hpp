@@ -28,12 +28,19 @@ public:
   /// Where it is, also if the system chose the port.
   const config::address& where() const { return where_; }
 
+  const std::shared_ptr<transport::acceptor>& acceptor() const {
+    return acceptor_;
+  }
+
+  /// To be told what nodes may address.
+  const control::grants_ptr& given() const { return given_; }
+
   /// Nodes that come from now on talk to this actor; null: they are asked to
   /// wait.
   void lead_to(const admission_actor& inside);
 
   /// The same for the whole life of the process: the door ends with the
-  /// admission. Door, gate and admission are put under the supervisor.
+  /// admission. Door and admission are put under the supervisor.
   void leave_to(const admission_actor& inside,
                 const supervisor_actor& supervisor);
 
@@ -41,9 +48,11 @@ private:
   struct sign;
 
   config::address where_;
+  std::shared_ptr<transport::acceptor> acceptor_;
+  control::grants_ptr given_ = std::make_shared<control::grants>();
   std::shared_ptr<sign> sign_; ///< Where it leads.
   admission_actor handle_;     ///< What is published there.
-  listening_ports ports_;
+  std::shared_ptr<control::door> door_;
 };
 
 } // namespace troupe::app

@@ -1,12 +1,8 @@
 #include "apps/startup/listening_ports.hpp"
 
-#include "actors/runtime/spawning.hpp"
-#include "actors/runtime/supervisor.hpp"
 #include "apps/startup/resources.hpp"
 #include "config/schema/paths.hpp"
 #include "config/text/failure.hpp"
-
-#include <caf/io/middleman.hpp>
 
 namespace troupe::app {
 
@@ -51,49 +47,38 @@ find_shared_memory(const config::settings& settings,
   return nullptr;
 }
 
-std::shared_ptr<transport::reception>
-open_reception(const config::cluster_settings& cluster, const std::string& host,
-               bool shares_memory) {
-  transport::reception_terms terms;
-  if (config::takes_paths(cluster.transport, config::reach::network))
-    terms.host = host;
-  terms.same_host = shares_memory;
-  if (terms.host.empty() && !terms.same_host)
-    return nullptr;
-  try {
-    return std::make_shared<transport::reception>(terms);
-  } catch (const transport::path_error& err) {
-    throw run_error(err.what());
-  }
+path_offers offered_paths(const config::cluster_settings& cluster,
+                          std::shared_ptr<transport::acceptor> acceptor,
+                          bool shares_memory) {
+  auto streams = config::takes_paths(cluster.transport, config::reach::network);
+  return {std::move(acceptor), streams, shares_memory};
 }
 
-listening_ports open_port(caf::actor_system& system,
-                          const admission_actor& admission,
-                          const config::address& where, const speech& say) {
-  auto port =
-    system.middleman().publish(admission, where.port, where.host.c_str(), true);
-  if (!port)
-    throw no_port(where, trouble_listening(where.host, where.port)
-                           .value_or("it was in use a moment ago; try again"));
-  auto gate = spawn<accept_gate_actor, accept_gate_state>(
-    system, placement::scheduled,
-    accept_gate_parts{admission, where.host, *port, say});
-  return {*port, gate, [&system, admission, gate, port = *port] {
-            caf::anon_send_exit(gate, caf::exit_reason::user_shutdown);
-            system.middleman().unpublish(admission, port);
-          }};
+std::shared_ptr<transport::acceptor> open_port(const config::address& where,
+                                               const speech& say) try {
+  transport::acceptor_terms terms;
+  terms.host = where.host;
+  terms.port = where.port;
+  terms.say = say;
+  return std::make_shared<transport::acceptor>(std::move(terms));
+} catch (const transport::path_error& why) {
+  throw no_port(where,
+                trouble_listening(where.host, where.port).value_or(why.what()));
 }
 
-listening_ports publish(caf::actor_system& system,
-                        const supervisor_actor& supervisor,
-                        const admission_actor& admission,
-                        const config::address& where, const speech& say) {
-  auto out = open_port(system, admission, where, say);
-  say("listening    on " +
-      config::to_string(config::address{where.host, out.port}));
-  put_under(supervisor, "admission", admission);
-  put_under(supervisor, "accept gate", out.gate);
-  return out;
+std::shared_ptr<control::door>
+publish(caf::actor_system& system, const admission_actor& admission,
+        const std::shared_ptr<transport::acceptor>& acceptor,
+        const control::grants_ptr& given, const speech& say) {
+  control::door_parts parts;
+  parts.published = caf::actor_cast<caf::strong_actor_ptr>(admission);
+  parts.types = system.message_types<admission_actor>();
+  parts.acceptor = acceptor;
+  parts.given = given;
+  parts.tells = [say](const std::string& line) {
+    say("sent away    " + line);
+  };
+  return std::make_shared<control::door>(system, std::move(parts));
 }
 
 } // namespace troupe::app

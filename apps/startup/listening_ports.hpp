@@ -2,14 +2,13 @@
 // The address of a parameter server process, or of a shard's: its port, and the
 // paths that it offers for tensors. Called by main when such a process starts.
 
-#include "actors/admission/accept_gate.hpp"
 #include "actors/admission/admission.hpp"
+#include "actors/control/door.hpp"
 #include "apps/startup/speech.hpp"
 #include "config/text/settings.hpp"
 #include "config/values/address.hpp"
 #include "messages/interfaces.hpp"
 
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -29,29 +28,20 @@ std::shared_ptr<transport::shared_memory>
 find_shared_memory(const config::settings& settings,
                    const payload_shape& weights, const speech& say);
 
-/// Where peers open the paths that the settings allow; null for none. Throws
-/// `run_error`.
-std::shared_ptr<transport::reception>
-open_reception(const config::cluster_settings& cluster, const std::string& host,
-               bool shares_memory);
+/// The paths that the settings let peers open at this port.
+path_offers offered_paths(const config::cluster_settings& cluster,
+                          std::shared_ptr<transport::acceptor> acceptor,
+                          bool shares_memory);
 
-/// The published port of a node's admission.
-struct listening_ports {
-  uint16_t port = 0;
-  accept_gate_actor gate;
-  std::function<void()> close; ///< Ends the gate, but not the admission.
-};
+/// Opens a port. Throws `run_error` when it cannot be had.
+std::shared_ptr<transport::acceptor> open_port(const config::address& where,
+                                               const speech& say);
 
-/// Publishes the admission. Throws `run_error` when the port cannot be opened.
-listening_ports open_port(caf::actor_system& system,
-                          const admission_actor& admission,
-                          const config::address& where, const speech& say);
-
-/// The same for the whole life of the process, with a line: the admission and
-/// its gate are put under the supervisor.
-listening_ports publish(caf::actor_system& system,
-                        const supervisor_actor& supervisor,
-                        const admission_actor& admission,
-                        const config::address& where, const speech& say);
+/// Publishes an admission, or what stands for it, at an open port.
+/// @param given Is told what the nodes that come in may address.
+std::shared_ptr<control::door>
+publish(caf::actor_system& system, const admission_actor& admission,
+        const std::shared_ptr<transport::acceptor>& acceptor,
+        const control::grants_ptr& given, const speech& say);
 
 } // namespace troupe::app

@@ -116,8 +116,9 @@ admission_parts make_admission_parts(caf::actor_system& system,
 void publish_admission(caf::actor_system& system, const server_life& life,
                        admission_parts parts, front_door& door) {
   auto supervisor = caf::actor_cast<supervisor_actor>(life.actors.front());
-  parts.reception = open_reception(parts.settings.cluster, door.where().host,
-                                   parts.memory != nullptr);
+  parts.given = door.given();
+  parts.paths = offered_paths(parts.settings.cluster, door.acceptor(),
+                              parts.memory != nullptr);
   if (parts.registrar)
     put_under(supervisor, "registrar of the shards", parts.registrar);
   door.leave_to(spawn<admission_actor, admission_state>(

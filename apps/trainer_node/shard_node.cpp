@@ -115,12 +115,20 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
   admission.description = description_of(welcome);
   admission.server = shard;
   admission.nodes = nodes_of_this_life();
-  admission.reception =
-    open_reception(cluster, where.host, admission.memory != nullptr);
+  auto acceptor = open_port(where, say);
+  auto given = std::make_shared<control::grants>();
+  admission.given = given;
+  admission.paths =
+    offered_paths(cluster, acceptor, admission.memory != nullptr);
   auto keeper = spawn<admission_actor, admission_state>(
     system, placement::scheduled, std::move(admission));
-  auto opened = publish(system, options.supervisor, keeper, where, say);
-  return {shard, where.host, opened.port, std::move(opened.close)};
+  put_under(options.supervisor, "admission", keeper);
+  auto door = publish(system, keeper, acceptor, given, say);
+  say("listening    on " +
+      config::to_string(config::address{where.host, acceptor->port()}));
+  return {shard, where.host, acceptor->port(), [acceptor, door] {
+            acceptor->close();
+          }};
 }
 
 } // namespace

@@ -165,8 +165,8 @@ public:
   }
 
   ~server_loop() override {
-    if (reception_)
-      reception_->close();
+    if (acceptor_)
+      acceptor_->close();
     drivers_.clear();
     for (const auto& who : all_)
       caf::anon_send_exit(who, caf::exit_reason::kill);
@@ -199,13 +199,12 @@ private:
   }
 
   void listen() {
-    transport::reception_terms terms;
-    terms.host = path_ == "stream" ? "127.0.0.1" : "";
-    terms.same_host = path_ == "shm";
-    reception_ = std::make_shared<transport::reception>(terms);
+    transport::acceptor_terms terms;
+    terms.host = "127.0.0.1";
+    acceptor_ = std::make_shared<transport::acceptor>(std::move(terms));
     listener_ = keep(spawn<path_listener_actor, path_listener_state>(
-      system_, placement::detached,
-      path_listener_parts{reception_, server_, shape_, servers_memory_}));
+      system_, placement::scheduled,
+      path_listener_parts{acceptor_, server_, shape_, servers_memory_}));
   }
 
   parameter_server_actor connect() {
@@ -215,12 +214,14 @@ private:
       system_, placement::scheduled,
       gateway_parts{server_, coordinator_, shape_}));
     proto::PathOffer offer;
-    offer.set_stream_port(reception_->port());
-    offer.set_shm_name(reception_->name());
+    if (path_ == "stream")
+      offer.set_stream_port(acceptor_->port());
+    if (path_ == "shm")
+      offer.set_shm_name(acceptor_->name());
     offer.set_token(transport::random_token());
     caf::anon_send(listener_, enlist_atom_v, offer.token(), gateway);
     auto way = path_choice{path_, {workers_memory_}, {}}.connect(
-      offer, "127.0.0.1", {shape_});
+      offer, {"127.0.0.1", acceptor_->port()}, {shape_});
     auto link = keep(spawn<framed_link_actor, framed_link_state>(
       system_, placement::scheduled, gateway, make_path_channel(way), shape_));
     attach(gateway, link);
@@ -257,7 +258,7 @@ private:
   caf::actor_system system_;
   parameter_server_actor server_;
   coordinator_actor coordinator_;
-  std::shared_ptr<transport::reception> reception_;
+  std::shared_ptr<transport::acceptor> acceptor_;
   path_listener_actor listener_;
   std::vector<driver_actor> drivers_;
   std::vector<caf::actor> all_;

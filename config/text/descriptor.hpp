@@ -32,6 +32,9 @@ public:
 
   int get() const { return fd_; }
 
+  /// The caller closes it.
+  int release() { return std::exchange(fd_, -1); }
+
   explicit operator bool() const { return fd_ >= 0; }
 
 private:

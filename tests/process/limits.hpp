@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
+#include <iterator>
 #include <thread>
 
 namespace troupe::testing {
@@ -54,6 +56,14 @@ inline double load_of(const child& who) {
   auto before = who.core_seconds();
   std::this_thread::sleep_for(std::chrono::seconds(1));
   return who.core_seconds() - before;
+}
+
+/// How many files a process has open.
+inline uint64_t files_of(const child& who) {
+  namespace fs = std::filesystem;
+  auto all = fs::path{"/proc"} / std::to_string(who.pid()) / "fd";
+  return static_cast<uint64_t>(
+    std::distance(fs::directory_iterator{all}, fs::directory_iterator{}));
 }
 
 /// Checks that a node printed at most one error line, and one if it failed.

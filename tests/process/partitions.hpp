@@ -121,10 +121,17 @@ private:
   std::thread thread_;
 };
 
-/// Stops (or resumes) the reception on a process's tensor path, while its
-/// connection to the control port continues. Returns false when it has no path
-/// over TCP.
-inline bool deafen(pid_t process, int control_port, bool whether) {
+inline bool has_own_buffers(int line) {
+  int locked = 0;
+  socklen_t size = sizeof locked;
+  return getsockopt(line, SOL_SOCKET, SO_BUF_LOCK, &locked, &size) == 0 &&
+         locked != 0;
+}
+
+/// Stops (or resumes) what a process receives on its tensor path, while its
+/// control connection to the same port continues: only paths have buffers of a
+/// size of their own. Returns false when it has no path over TCP.
+inline bool deafen(pid_t process, int port, bool whether) {
   auto whole = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
   auto found = false;
   sock_filter nothing[] = {{BPF_RET | BPF_K, 0, 0, 0}};
@@ -137,7 +144,8 @@ inline bool deafen(pid_t process, int control_port, bool whether) {
     sockaddr_in there{};
     socklen_t size = sizeof there;
     if (getpeername(copy, reinterpret_cast<sockaddr*>(&there), &size) == 0 &&
-        there.sin_family == AF_INET && ntohs(there.sin_port) != control_port)
+        there.sin_family == AF_INET && ntohs(there.sin_port) == port &&
+        has_own_buffers(copy))
       found |= (whether ? setsockopt(copy, SOL_SOCKET, SO_ATTACH_FILTER,
                                      &filter, sizeof filter)
                         : setsockopt(copy, SOL_SOCKET, SO_DETACH_FILTER,

@@ -260,7 +260,7 @@ TEST_CASE("a token is good once, and for a peer that is there") {
   auto kind = GENERATE(as<std::string>{}, "stream", "shm");
   rig it{kind, {f32, 1000}};
   auto connect = [&](const proto::PathOffer& offer) {
-    return path_choice{kind, {it.memory}, {}}.connect(offer, "127.0.0.1",
+    return path_choice{kind, {it.memory}, {}}.connect(offer, it.address(),
                                                       {it.shape()});
   };
   auto offer = it.invite(it.make_gateway());

@@ -93,6 +93,11 @@ private:
   pid_t pid_ = 0;
 };
 
+/// Where the other process takes connections.
+config::address address_in(const proto::PathOffer& offer) {
+  return {"127.0.0.1", static_cast<uint16_t>(offer.stream_port())};
+}
+
 /// Pushes gradients that follow from their numbers, into memory that is used
 /// again, until it is killed.
 void push_for_ever(const std::string& kind, payload_shape shape,
@@ -100,9 +105,9 @@ void push_for_ever(const std::string& kind, payload_shape shape,
   auto offer = line.read().offer();
   rig here{"inproc", shape};
   auto gateway = here.make_gateway();
-  auto link = here.tie(
-    path_choice{kind, {here.memory}, {}}.connect(offer, "127.0.0.1", {shape}),
-    gateway);
+  auto link = here.tie(path_choice{kind, {here.memory}, {}}.connect(
+                         offer, address_in(offer), {shape}),
+                       gateway);
   payload_pool gradients{shape.bytes(), kind == "shm"
                                           ? payload_memory_ptr{here.memory}
                                           : heap_memory()};
@@ -175,9 +180,9 @@ TEST_CASE("a server that is killed at any point leaves whole weights") {
     rig it{"inproc", shape};
     auto before = it.actors();
     auto gateway = it.make_gateway();
-    auto link = it.tie(
-      path_choice{kind, {it.memory}, {}}.connect(offer, "127.0.0.1", {shape}),
-      gateway);
+    auto link = it.tie(path_choice{kind, {it.memory}, {}}.connect(
+                         offer, address_in(offer), {shape}),
+                       gateway);
     std::thread killer{[&, after = random() % 60'000] {
       std::this_thread::sleep_for(std::chrono::microseconds(20'000 + after));
       server.kill();

@@ -197,8 +197,8 @@ public:
   }
 
   ~rig() {
-    if (reception_)
-      reception_->close();
+    if (acceptor_)
+      acceptor_->close();
     for (const auto& who : ends_)
       caf::anon_send_exit(who, caf::exit_reason::kill);
     caf::anon_send_exit(server_, caf::exit_reason::kill);
@@ -213,8 +213,8 @@ public:
       return keep(spawn_local_link(system_, server_));
     make_gateway();
     if (framed())
-      return tie(path_choice{kind_, {memory}, {}}.connect(
-                   invite(gateway), "127.0.0.1", {shape_}),
+      return tie(path_choice{kind_, {memory}, {}}.connect(invite(gateway),
+                                                          address(), {shape_}),
                  gateway);
     return tie(make_chunk_channel(shape_, gateway), gateway);
   }
@@ -229,12 +229,17 @@ public:
   /// How the peer of this gateway connects its path.
   proto::PathOffer invite(const gateway_actor& peer) {
     proto::PathOffer out;
-    out.set_stream_port(reception_->port());
-    out.set_shm_name(reception_->name());
+    if (kind_ != "shm")
+      out.set_stream_port(acceptor_->port());
+    if (kind_ == "shm")
+      out.set_shm_name(acceptor_->name());
     out.set_token(transport::random_token());
     caf::anon_send(listener_, enlist_atom_v, out.token(), peer);
     return out;
   }
+
+  /// Where the server takes connections.
+  config::address address() const { return {"127.0.0.1", acceptor_->port()}; }
 
   /// The worker's half of a connected path.
   parameter_server_actor tie(transport::path_ptr way,
@@ -270,18 +275,17 @@ public:
   gateway_actor gateway; ///< Of the newest link.
 
 private:
-  struct config : caf::actor_system_config {
-    config() { allow_inline_execution(*this, 2); }
+  struct two_threads : caf::actor_system_config {
+    two_threads() { allow_inline_execution(*this, 2); }
   };
 
   void listen() {
-    transport::reception_terms terms;
-    terms.host = kind_ == "shm" ? "" : "127.0.0.1";
-    terms.same_host = kind_ == "shm";
-    reception_ = std::make_shared<transport::reception>(terms);
+    transport::acceptor_terms terms;
+    terms.host = "127.0.0.1";
+    acceptor_ = std::make_shared<transport::acceptor>(std::move(terms));
     listener_ = keep(spawn<path_listener_actor, path_listener_state>(
-      system_, placement::detached,
-      path_listener_parts{reception_, server_, shape_, servers_memory}));
+      system_, placement::scheduled,
+      path_listener_parts{acceptor_, server_, shape_, servers_memory}));
   }
 
   void attach(const parameter_server_actor& link) {
@@ -294,11 +298,11 @@ private:
   bool ready_ = (init_messages(), true);
   std::string kind_;
   payload_shape shape_;
-  config config_;
+  two_threads config_;
   caf::actor_system system_;
   parameter_server_actor server_;
   coordinator_actor coordinator_;
-  std::shared_ptr<transport::reception> reception_;
+  std::shared_ptr<transport::acceptor> acceptor_;
   path_listener_actor listener_;
   std::vector<caf::actor> ends_;
 };

@@ -79,7 +79,7 @@ void take_files(msghdr& message, std::vector<descriptor>* passed) {
 
 } // namespace
 
-socket::socket(descriptor fd) : fd_(std::move(fd)) {
+socket::socket(descriptor fd, int buffers) : fd_(std::move(fd)) {
   set(get(), IPPROTO_TCP, TCP_NODELAY, 1);
   // The kernel takes 15 min to tell a dead network from a slow one.
   set(get(), SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -87,8 +87,9 @@ socket::socket(descriptor fd) : fd_(std::move(fd)) {
   set(get(), IPPROTO_TCP, TCP_KEEPINTVL, probe_interval);
   set(get(), IPPROTO_TCP, TCP_KEEPCNT, (silence - idle_time) / probe_interval);
   set(get(), IPPROTO_TCP, TCP_USER_TIMEOUT, silence * 1000);
-  set(get(), SOL_SOCKET, SO_SNDBUF, buffer_bytes);
-  set(get(), SOL_SOCKET, SO_RCVBUF, buffer_bytes);
+  for (auto which : {SO_SNDBUF, SO_RCVBUF})
+    if (buffers > 0)
+      set(get(), SOL_SOCKET, which, buffers);
 }
 
 size_t socket::send(std::span<iovec>& parts, bool wait, int passed) {

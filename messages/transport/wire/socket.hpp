@@ -37,9 +37,13 @@ public:
   /// loopback: see docs/threading.md.
   static constexpr int buffer_bytes = 4 << 20;
 
-  /// Takes over a connection and configures it: no delay, large buffers, and
-  /// for TCP a timeout after 30 s of silence.
-  explicit socket(descriptor fd);
+  /// Takes over a connection and configures it: no delay, buffers of this size
+  /// (0: those that the kernel chooses), and for TCP a timeout after 30 s of
+  /// silence.
+  explicit socket(descriptor fd, int buffers = buffer_bytes);
+
+  /// Gives the connection to somebody else.
+  descriptor release() { return std::move(fd_); }
 
   /// Sends what does not block, or with `wait` everything; `parts` is left with
   /// the rest. A `passed` file is sent with the first byte. Returns the number

@@ -1,6 +1,5 @@
 // Which peers are admitted, and how long a peer without an answer is kept.
 
-#include "actors/admission/accept_gate.hpp"
 #include "actors/admission/admission.hpp"
 #include "messages/protocol.hpp"
 #include "tests/support/doubles.hpp"
@@ -240,17 +239,4 @@ TEST_CASE("a peer that comes without a link is refused") {
   CHECK(it.come(gateway, parameter_server_actor{})->code() ==
         errc::protocol_violation);
   CHECK_FALSE(it.actors.alive(gateway));
-}
-
-TEST_CASE("a port is shut before the last descriptor, and opens for more than "
-          "one node") {
-  // Of 64 descriptors 16 are the run's own.
-  CHECK(should_accept(true, 16, 64));
-  CHECK_FALSE(should_accept(true, 15, 64));
-  CHECK_FALSE(should_accept(false, 19, 64));
-  CHECK(should_accept(false, 20, 64));
-  // With fewer descriptors in all, the run keeps fewer.
-  CHECK(should_accept(true, 8, 32));
-  CHECK_FALSE(should_accept(true, 7, 32));
-  CHECK(should_accept(true, 1000, 1'048'576));
 }

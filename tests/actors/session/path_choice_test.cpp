@@ -2,6 +2,7 @@
 
 #include "actors/session/path_choice.hpp"
 #include "messages/transport/nccl/gpu_network.hpp"
+#include "messages/transport/wire/acceptor.hpp"
 #include "messages/transport/wire/meeting.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -23,24 +24,19 @@ struct serving_end {
     offer.set_stream_port(desk.port());
     offer.set_shm_name(desk.name());
     offer.set_token(transport::random_token());
-    host = std::async(std::launch::async, [this] {
-      while (!desk.is_closed())
-        for (auto& who : desk.wait())
-          who.welcome();
-    });
+    desk.lead_to(transport::purpose::tensors,
+                 [](transport::guest who) { who.welcome(); });
   }
-
-  ~serving_end() { desk.close(); }
 
   /// The name of the path that a node takes at that time.
   std::string path_of(path_choice& who, double now) {
-    auto way = who.connect(offer, "127.0.0.1", {ten_floats}, now);
+    auto way =
+      who.connect(offer, {"127.0.0.1", desk.port()}, {ten_floats}, now);
     return way ? std::string{way->name()} : "chunked";
   }
 
-  transport::reception desk{{"127.0.0.1"}};
+  transport::acceptor desk{{"127.0.0.1"}};
   proto::PathOffer offer;
-  std::future<void> host;
 };
 
 path_choice make_choice(const std::string& wanted) {

@@ -2,6 +2,7 @@
 // says, or when the lead is lost. Over real connections.
 
 #include "actors/admission/admission.hpp"
+#include "actors/control/door.hpp"
 #include "actors/runtime/inline_execution.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/session/handshake.hpp"
@@ -112,9 +113,19 @@ public:
     roster_->open({});
     parts.roster = roster_;
     parts.shard_counts = {5, 5};
+    auto given = std::make_shared<control::grants>();
+    parts.given = given;
     door_ = spawn<admission_actor, admission_state>(
       there_, placement::scheduled, std::move(parts));
-    port_ = there_.middleman().publish(door_, 0, "127.0.0.1").value();
+    transport::acceptor_terms terms;
+    terms.host = "127.0.0.1";
+    control::door_parts entrance;
+    entrance.published = caf::actor_cast<caf::strong_actor_ptr>(door_);
+    entrance.types = there_.message_types<admission_actor>();
+    entrance.acceptor = std::make_shared<transport::acceptor>(std::move(terms));
+    entrance.given = given;
+    port_ = entrance.acceptor->port();
+    entrance_ = std::make_unique<control::door>(there_, std::move(entrance));
     supervisor_ = here_.spawn(
       [this](supervisor_actor::pointer) -> supervisor_actor::behavior_type {
         return {
@@ -268,6 +279,7 @@ private:
   shard_registrar_actor registrar_;
   coordinator_actor coordinator_;
   admission_actor door_;
+  std::unique_ptr<control::door> entrance_;
   supervisor_actor supervisor_;
   uint16_t port_ = 0;
 };

@@ -1,0 +1,139 @@
+#include "actors/control/connection.hpp"
+
+#include <caf/all.hpp>
+#include <caf/io/middleman.hpp>
+#include <caf/io/network/default_multiplexer.hpp>
+#include <caf/io/network/stream_impl.hpp>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace troupe::control {
+
+namespace {
+
+using caf::io::network::native_socket;
+using caf::io::network::rw_state;
+
+/// CAF tries again later where nothing could be done now.
+rw_state state_of(ssize_t done, size_t& count) {
+  count = done > 0 ? static_cast<size_t>(done) : 0;
+  auto waits =
+    done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+  return done >= 0 || waits ? rw_state::success : rw_state::failure;
+}
+
+rw_state receive(native_socket fd, void* to, size_t size, size_t& count) {
+  auto got = recv(fd, to, size, 0);
+  return got == 0 ? rw_state::failure : state_of(got, count);
+}
+
+/// How CAF reads and writes.
+class line_policy {
+public:
+  line_policy(std::unique_ptr<guard> watched_by, breach_told tells)
+    : guard_(std::move(watched_by)), tells_(std::move(tells)) {
+    // nop
+  }
+
+  rw_state read_some(size_t& count, native_socket fd, void* to, size_t size) {
+    if (!guard_)
+      return receive(fd, to, size, count);
+    while (guard_->ready() == 0) {
+      auto room = guard_->room();
+      auto state = receive(fd, room.data(), room.size(), count);
+      if (state != rw_state::success || count == 0)
+        return state;
+      if (!hear(count))
+        return rw_state::failure;
+    }
+    count = guard_->take({static_cast<caf::byte*>(to), size});
+    return rw_state::success;
+  }
+
+  rw_state write_some(size_t& count, native_socket fd, const void* from,
+                      size_t size) {
+    auto state = state_of(send(fd, from, size, MSG_NOSIGNAL), count);
+    if (guard_)
+      guard_->goes({static_cast<const caf::byte*>(from), count});
+    return state;
+  }
+
+  bool must_read_more(native_socket, size_t) {
+    return guard_ && guard_->ready() > 0;
+  }
+
+private:
+  bool hear(size_t count) try {
+    guard_->came(count);
+    return true;
+  } catch (const breach& err) {
+    if (tells_)
+      tells_(err.what());
+    return false;
+  }
+
+  std::unique_ptr<guard> guard_;
+  breach_told tells_;
+};
+
+using caf::io::network::default_multiplexer;
+
+class connection final : public caf::io::scribe {
+public:
+  connection(default_multiplexer& all, native_socket line, line_policy policy)
+    : scribe(caf::io::network::conn_hdl_from_socket(line)),
+      stream_(all, line, std::move(policy)) {
+    // nop
+  }
+
+  void configure_read(caf::io::receive_policy::config config) override {
+    stream_.configure_read(config);
+    if (!std::exchange(launched_, true))
+      stream_.start(this);
+  }
+
+  void ack_writes(bool enable) override { stream_.ack_writes(enable); }
+
+  caf::byte_buffer& wr_buf() override { return stream_.wr_buf(); }
+
+  caf::byte_buffer& rd_buf() override { return stream_.rd_buf(); }
+
+  void graceful_shutdown() override {
+    stream_.graceful_shutdown();
+    detach(&stream_.backend(), false);
+  }
+
+  void flush() override { stream_.flush(this); }
+
+  std::string addr() const override {
+    auto out = caf::io::network::remote_addr_of_fd(stream_.fd());
+    return out ? *out : "";
+  }
+
+  uint16_t port() const override {
+    auto out = caf::io::network::remote_port_of_fd(stream_.fd());
+    return out ? *out : uint16_t{0};
+  }
+
+  void add_to_loop() override { stream_.activate(this); }
+
+  void remove_from_loop() override { stream_.passivate(); }
+
+private:
+  bool launched_ = false;
+  caf::io::network::stream_impl<line_policy> stream_;
+};
+
+} // namespace
+
+caf::io::scribe_ptr make_connection(caf::actor_system& system,
+                                    connection_terms terms) {
+  auto& all = dynamic_cast<default_multiplexer&>(system.middleman().backend());
+  return caf::make_counted<connection>(
+    all, terms.line.release(),
+    line_policy{std::move(terms.watched_by), std::move(terms.tells)});
+}
+
+} // namespace troupe::control

@@ -1,0 +1,200 @@
+#include "actors/control/guard.hpp"
+
+#include <caf/all.hpp>
+#include <caf/binary_deserializer.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace troupe::control {
+
+namespace {
+
+/// Bytes that are read at once of a message of unknown length.
+constexpr size_t least_room = 4096;
+
+using caf::io::basp::header;
+using caf::io::basp::header_size;
+using caf::io::basp::message_type;
+
+header header_in(caf::actor_system& system, std::span<const caf::byte> bytes) {
+  header out{};
+  caf::binary_deserializer source{system,
+                                  caf::make_span(bytes.data(), bytes.size())};
+  if (!source.apply(out) || !valid(out))
+    throw breach("a header that is none");
+  return out;
+}
+
+/// The types of CAF's own that our messages have in them, besides ours.
+bool is_usual(caf::type_id_t id) {
+  constexpr caf::type_id_t usual[] = {
+    caf::type_id_v<bool>,         caf::type_id_v<int32_t>,
+    caf::type_id_v<int64_t>,      caf::type_id_v<uint16_t>,
+    caf::type_id_v<uint32_t>,     caf::type_id_v<uint64_t>,
+    caf::type_id_v<float>,        caf::type_id_v<double>,
+    caf::type_id_v<std::string>,  caf::type_id_v<caf::error>,
+    caf::type_id_v<caf::unit_t>,  caf::type_id_v<caf::strong_actor_ptr>,
+    caf::type_id_v<caf::ok_atom>,
+  };
+  return id >= caf::first_custom_type_id ||
+         std::ranges::find(usual, id) != std::end(usual);
+}
+
+} // namespace
+
+guard::guard(caf::actor_system& system, grants_ptr given)
+  : system_(system), given_(std::move(given)) {
+  // nop
+}
+
+guard::~guard() {
+  if (is_first_)
+    given_->leave(node_);
+}
+
+std::span<caf::byte> guard::room() {
+  auto wanted =
+    come_ < header_size ? header_size : header_size + head_.payload_len;
+  // Memory is taken as bytes come, not for what is announced.
+  auto size = std::min(wanted, std::max(2 * come_, least_room));
+  if (coming_.size() < size)
+    coming_.resize(size);
+  return {coming_.data() + come_, size - come_};
+}
+
+void guard::came(size_t count) {
+  come_ += count;
+  if (come_ < header_size)
+    return;
+  if (come_ == header_size) {
+    head_ = header_in(system_, {coming_.data(), header_size});
+    auto limit = node_ ? most : most_of_handshake;
+    if (head_.payload_len > limit)
+      throw breach("a message of " + std::to_string(head_.payload_len) +
+                   " B, of which " + std::to_string(limit) + " are allowed");
+  }
+  if (come_ < header_size + head_.payload_len)
+    return;
+  bytes_view payload{coming_.data() + header_size, head_.payload_len};
+  if (is_for_us(head_, payload))
+    pass();
+  come_ = 0;
+}
+
+void guard::pass() {
+  coming_.resize(come_);
+  if (passed_.empty())
+    coming_.swap(passed_);
+  else
+    passed_.insert(passed_.end(), coming_.begin(), coming_.end());
+}
+
+size_t guard::take(std::span<caf::byte> to) {
+  auto count = std::min(ready(), to.size());
+  std::memcpy(to.data(), passed_.data() + taken_, count);
+  taken_ += count;
+  if (ready() == 0) {
+    passed_.clear();
+    taken_ = 0;
+  }
+  return count;
+}
+
+/// False for what is dropped without harm. Throws `breach`.
+bool guard::is_for_us(const header& head, bytes_view payload) {
+  if (head.operation == message_type::client_handshake) {
+    shake_hands(payload);
+    return true;
+  }
+  if (!node_)
+    throw breach("a message before the handshake");
+  if (!is_first_) // CAF does not know this connection.
+    return false;
+  switch (head.operation) {
+  case message_type::heartbeat:
+    return true;
+  case message_type::direct_message:
+    return may_deliver(head, payload);
+  case message_type::monitor_message:
+    check_nodes(payload);
+    check_receiver(head);
+    return true;
+  case message_type::down_message:
+    check_nodes(payload);
+    return true;
+  default:
+    throw breach("a message for another node");
+  }
+}
+
+void guard::shake_hands(bytes_view payload) {
+  caf::node_id node;
+  caf::binary_deserializer source{
+    system_, caf::make_span(payload.data(), payload.size())};
+  if (node_ || !source.apply(node) || !node || node == system_.node())
+    throw breach("a handshake that is none");
+  node_ = node;
+  is_first_ = given_->enter(node_);
+}
+
+// CAF itself asks each node by name what it can start.
+bool guard::may_deliver(const header& head, bytes_view payload) const {
+  if (head.has(header::named_receiver_flag))
+    return false;
+  check_types(payload);
+  check_receiver(head);
+  return true;
+}
+
+void guard::check_receiver(const header& head) const {
+  if (!given_->allows(node_, head.dest_actor))
+    throw breach("a message to an actor that the node was not given");
+}
+
+/// It speaks for itself, to us.
+void guard::check_nodes(bytes_view payload) const {
+  caf::node_id from, to;
+  caf::binary_deserializer source{
+    system_, caf::make_span(payload.data(), payload.size())};
+  if (!source.apply(from) || !source.apply(to) || from != node_ ||
+      to != system_.node())
+    throw breach("a message in the name of another node, or for one");
+}
+
+void guard::check_types(bytes_view payload) const {
+  caf::binary_deserializer source{
+    system_, caf::make_span(payload.data(), payload.size())};
+  size_t stages = 0, values = 0;
+  if (!source.begin_sequence(stages) || stages > 0 ||
+      !source.begin_sequence(values))
+    throw breach("a message that goes by way of others");
+  for (size_t i = 0; i < values; ++i) {
+    caf::type_id_t id = 0;
+    if (!source.value(id) || !is_usual(id))
+      throw breach("a message with a value of type " + std::to_string(id) +
+                   ", which no node sends");
+  }
+}
+
+void guard::goes(std::span<const caf::byte> bytes) {
+  while (!bytes.empty()) {
+    auto skipped = std::min<uint64_t>(going_payload_, bytes.size());
+    going_payload_ -= skipped;
+    bytes = bytes.subspan(skipped);
+    auto more = std::min(header_size - going_.size(), bytes.size());
+    going_.insert(going_.end(), bytes.begin(),
+                  bytes.begin() + static_cast<ptrdiff_t>(more));
+    bytes = bytes.subspan(more);
+    if (going_.size() < header_size)
+      return;
+    auto head = header_in(system_, {going_.data(), going_.size()});
+    if (head.operation == message_type::direct_message)
+      given_->allow(node_, head.source_actor);
+    going_payload_ = head.payload_len;
+    going_.clear();
+  }
+}
+
+} // namespace troupe::control

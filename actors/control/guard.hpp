@@ -1,0 +1,85 @@
+#pragma once
+// Reads the frames of CAF's protocol (BASP) that another node sends, before CAF
+// does, and passes on whole messages that may be for this process. See
+// docs/design/0037-trust.md.
+//
+// A value with buffers, used by one thread.
+
+#include "actors/control/grants.hpp"
+
+#include <caf/actor_system.hpp>
+#include <caf/byte_buffer.hpp>
+#include <caf/io/basp/header.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+namespace troupe::control {
+
+/// What a node has sent is against the rules: a line for the user.
+class breach : public std::runtime_error {
+public:
+  using std::runtime_error::runtime_error;
+};
+
+class guard {
+public:
+  /// Bytes of a message, and of the handshake before it.
+  static constexpr size_t most = 4u << 20;
+  static constexpr size_t most_of_handshake = 4u << 10;
+
+  guard(caf::actor_system& system, grants_ptr given);
+
+  ~guard();
+
+  guard(const guard&) = delete;
+  guard& operator=(const guard&) = delete;
+
+  /// Where the next bytes belong; at most so many are wanted. Never empty.
+  std::span<caf::byte> room();
+
+  /// So many bytes were put there. Throws `breach`; what was passed before is
+  /// still ready.
+  void came(size_t count);
+
+  /// Bytes are sent. The node may address whoever sends it a message.
+  void goes(std::span<const caf::byte> bytes);
+
+  /// How many bytes are ready for CAF.
+  size_t ready() const { return passed_.size() - taken_; }
+
+  /// Moves ready bytes out. Returns how many.
+  size_t take(std::span<caf::byte> to);
+
+  /// The node, once it has shaken hands.
+  const caf::node_id& node() const { return node_; }
+
+private:
+  using header = caf::io::basp::header;
+  using bytes_view = std::span<const caf::byte>;
+
+  bool is_for_us(const header& head, bytes_view payload);
+  void shake_hands(bytes_view payload);
+  bool may_deliver(const header& head, bytes_view payload) const;
+  void pass();
+  void check_receiver(const header& head) const;
+  void check_nodes(bytes_view payload) const;
+  void check_types(bytes_view payload) const;
+
+  caf::actor_system& system_;
+  grants_ptr given_;
+  caf::node_id node_;
+  bool is_first_ = false; ///< No other connection was this node's.
+  header head_{};
+  caf::byte_buffer coming_;    ///< The message that is not complete, and room.
+  size_t come_ = 0;            ///< Bytes of it.
+  caf::byte_buffer passed_;    ///< Checked.
+  size_t taken_ = 0;           ///< Of `passed_`.
+  caf::byte_buffer going_;     ///< Of the header that is sent.
+  uint64_t going_payload_ = 0; ///< Bytes that follow it.
+};
+
+} // namespace troupe::control
