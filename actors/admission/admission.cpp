@@ -94,16 +94,19 @@ admission_state::meet(const std::string& bytes) {
   if (parts_.names && from)
     parts_.names->said(from->node(), hello.name());
   let_in(hello, welcome);
-  auto inside = caf::actor_cast<caf::strong_actor_ptr>(parts_.registrar);
+  auto ptr = [](const auto& x) {
+    return caf::actor_cast<caf::strong_actor_ptr>(x);
+  };
+  // What it talks to, and what that hands out to it.
+  auto inside = ptr(parts_.registrar), behind = ptr(parts_.server);
   if (!is_shard(hello)) {
     auto gateway = receive(from ? from->address() : caf::actor_addr{});
     if (parts_.paths.is_any())
       offer_paths(*welcome.mutable_paths(), gateway);
-    inside = caf::actor_cast<caf::strong_actor_ptr>(gateway);
+    inside = ptr(gateway), behind = ptr(parts_.coordinator);
   }
   if (parts_.given && from)
-    for (const auto& one :
-         {inside, caf::actor_cast<caf::strong_actor_ptr>(parts_.coordinator)})
+    for (const auto& one : {inside, behind})
       if (one)
         parts_.given->allow(from->node(), one->id());
   return {welcome.SerializeAsString(), inside};

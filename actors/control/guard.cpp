@@ -30,13 +30,14 @@ header header_in(caf::actor_system& system, std::span<const caf::byte> bytes) {
 /// The types of CAF's own that our messages have in them, besides ours.
 bool is_usual(caf::type_id_t id) {
   constexpr caf::type_id_t usual[] = {
-    caf::type_id_v<bool>,         caf::type_id_v<int32_t>,
-    caf::type_id_v<int64_t>,      caf::type_id_v<uint16_t>,
-    caf::type_id_v<uint32_t>,     caf::type_id_v<uint64_t>,
-    caf::type_id_v<float>,        caf::type_id_v<double>,
-    caf::type_id_v<std::string>,  caf::type_id_v<caf::error>,
-    caf::type_id_v<caf::unit_t>,  caf::type_id_v<caf::strong_actor_ptr>,
-    caf::type_id_v<caf::ok_atom>,
+    caf::type_id_v<bool>,        caf::type_id_v<int8_t>,
+    caf::type_id_v<int16_t>,     caf::type_id_v<int32_t>,
+    caf::type_id_v<int64_t>,     caf::type_id_v<uint8_t>,
+    caf::type_id_v<uint16_t>,    caf::type_id_v<uint32_t>,
+    caf::type_id_v<uint64_t>,    caf::type_id_v<float>,
+    caf::type_id_v<double>,      caf::type_id_v<std::string>,
+    caf::type_id_v<caf::error>,  caf::type_id_v<caf::byte_buffer>,
+    caf::type_id_v<caf::unit_t>, caf::type_id_v<caf::strong_actor_ptr>,
   };
   return id >= caf::first_custom_type_id ||
          std::ranges::find(usual, id) != std::end(usual);
@@ -119,7 +120,8 @@ bool guard::is_for_us(const header& head, bytes_view payload) {
     return may_deliver(head, payload);
   case message_type::monitor_message:
     check_nodes(payload);
-    check_receiver(head);
+    if (!curious_.contains(head.dest_actor))
+      check_receiver(head);
     return true;
   case message_type::down_message:
     check_nodes(payload);
@@ -139,9 +141,10 @@ void guard::shake_hands(bytes_view payload) {
   is_first_ = given_->enter(node_);
 }
 
-// CAF itself asks each node by name what it can start.
+// CAF itself asks each node by name what it can start. Nobody wants to know.
 bool guard::may_deliver(const header& head, bytes_view payload) const {
-  if (head.has(header::named_receiver_flag))
+  if (head.has(header::named_receiver_flag) ||
+      curious_.contains(head.dest_actor))
     return false;
   check_types(payload);
   check_receiver(head);
@@ -149,8 +152,14 @@ bool guard::may_deliver(const header& head, bytes_view payload) const {
 }
 
 void guard::check_receiver(const header& head) const {
-  if (!given_->allows(node_, head.dest_actor))
-    throw breach("a message to an actor that the node was not given");
+  if (given_->allows(node_, head.dest_actor))
+    return;
+  auto found = system_.registry().get(head.dest_actor);
+  const auto* whom =
+    found ? dynamic_cast<caf::local_actor*>(found->get()) : nullptr;
+  throw breach("a message to " +
+               (whom ? std::string{whom->name()} : "an actor that has ended") +
+               ", which it was not given");
 }
 
 /// It speaks for itself, to us.
@@ -190,7 +199,9 @@ void guard::goes(std::span<const caf::byte> bytes) {
     if (going_.size() < header_size)
       return;
     auto head = header_in(system_, {going_.data(), going_.size()});
-    if (head.operation == message_type::direct_message)
+    if (head.has(header::named_receiver_flag))
+      curious_.insert(head.source_actor);
+    else if (head.operation == message_type::direct_message)
       given_->allow(node_, head.source_actor);
     going_payload_ = head.payload_len;
     going_.clear();

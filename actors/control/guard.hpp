@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -72,7 +73,8 @@ private:
   caf::actor_system& system_;
   grants_ptr given_;
   caf::node_id node_;
-  bool is_first_ = false; ///< No other connection was this node's.
+  std::set<caf::actor_id> curious_; ///< Of CAF's own: they ask by name.
+  bool is_first_ = false;           ///< No other connection was this node's.
   header head_{};
   caf::byte_buffer coming_;    ///< The message that is not complete, and room.
   size_t come_ = 0;            ///< Bytes of it.

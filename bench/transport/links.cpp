@@ -10,6 +10,7 @@
 #include "actors/runtime/tensor_payload.hpp"
 #include "actors/session/path_choice.hpp"
 #include "config/text/failure.hpp"
+#include "messages/transport/wire/meeting.hpp"
 #include "models/layout/weights_store.hpp"
 #include "models/optim/optimizer.hpp"
 

@@ -27,7 +27,7 @@ namespace {
 /// Takes one guest for each purpose.
 struct host {
   explicit host(double patience = 5, size_t most_pending = 64)
-    : uut(terms_with(patience, most_pending)) {
+    : patience(patience), uut(terms_with(patience, most_pending)) {
     for (auto wants : {purpose::control, purpose::tensors})
       uut.lead_to(wants, [this](guest who) {
         if (!has_come.exchange(true))
@@ -35,10 +35,10 @@ struct host {
       });
   }
 
-  acceptor_terms terms_with(double patience, size_t most_pending) {
+  acceptor_terms terms_with(double seconds, size_t most_pending) {
     acceptor_terms out;
     out.host = "127.0.0.1";
-    out.patience = patience;
+    out.patience = seconds;
     out.most_pending = most_pending;
     out.say = [this](const std::string& line) {
       if (!has_said.exchange(true))
@@ -58,6 +58,7 @@ struct host {
     return coming.get();
   }
 
+  double patience;
   std::promise<guest> came;
   std::promise<std::string> said; ///< The first line.
   std::atomic<bool> has_come = false, has_said = false;
@@ -168,12 +169,19 @@ TEST_CASE("a crowd at one address takes the places of its own") {
   CHECK(it.next().secret == token);
 }
 
-TEST_CASE("a node that nobody takes is told at once") {
-  host it;
+TEST_CASE("a node that nobody takes waits for a while") {
+  host it{GENERATE(.2, 20.)};
   it.uut.lead_to(purpose::tensors, nullptr);
+  auto token = random_token();
   transport::socket line{connect_unix(it.uut.name())};
-  CHECK_THROWS_AS(open_line(line, purpose::tensors, random_token(), 20),
-                  path_error);
+  say(line, "TRPH" + token);
+  if (it.patience < 1) {
+    CHECK(is_sent_away(line));
+    return;
+  }
+  it.uut.lead_to(purpose::tensors,
+                 [&](guest who) { it.came.set_value(std::move(who)); });
+  CHECK(it.next().secret == token);
   CHECK_THROWS_AS(connect_unix("troupe-nobody"), path_error);
 }
 

@@ -20,7 +20,7 @@ namespace {
 struct invitation {
   uint16_t port = 0;
   char name[64] = {};
-  char token[transport::token_size] = {};
+  char token[sizeof transport::opening::secret] = {};
 
   explicit invitation(const proto::PathOffer& offer)
     : port(static_cast<uint16_t>(offer.stream_port())) {

@@ -11,6 +11,7 @@
 #include "actors/runtime/inline_execution.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/session/path_choice.hpp"
+#include "messages/transport/wire/meeting.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -96,8 +96,9 @@ struct acceptor::pending {
   guest who;
   clock::time_point until;
   opening shown;
-  size_t read = 0;    ///< Bytes of the opening.
-  bool is_in = false; ///< Has been welcomed; its first byte is awaited.
+  size_t read = 0;       ///< Bytes of the opening.
+  bool is_in = false;    ///< Has been welcomed; its first byte is awaited.
+  bool is_ready = false; ///< Is passed on as soon as somebody takes it.
 
   bool is_open() const { return read == sizeof shown; }
 
@@ -142,8 +143,7 @@ acceptor::~acceptor() {
 void acceptor::close() {
   if (closing_.exchange(true))
     return;
-  uint64_t one = 1;
-  [[maybe_unused]] auto done = ::write(wake_.get(), &one, sizeof one);
+  wake();
   thread_.join();
   stream_ = {};
   unix_ = {};
@@ -153,6 +153,12 @@ void acceptor::close() {
 void acceptor::lead_to(purpose wants, taker to) {
   std::lock_guard guard{mutex_};
   (wants == purpose::control ? control_ : tensors_) = std::move(to);
+  wake();
+}
+
+void acceptor::wake() {
+  uint64_t one = 1;
+  [[maybe_unused]] auto done = ::write(wake_.get(), &one, sizeof one);
 }
 
 // A port is free again at once when its last owner has ended.
@@ -222,27 +228,30 @@ void acceptor::make_room() {
   }));
 }
 
-/// Decides on a node that has opened. Its connection has gone elsewhere after
-/// that, unless it waits for its first byte.
-void acceptor::let_in(pending& one) try {
+/// Decides on a node that has opened. False when it is to be forgotten.
+bool acceptor::let_in(pending& one) try {
   one.who.wants = one.shown.wants;
   one.who.secret.assign(one.shown.secret, sizeof one.shown.secret);
   if (one.who.wants == purpose::tensors)
-    return pass_on(one);
-  if (!has_room())
-    return one.who.refuse(false, "it may open no more files; it lets nodes in "
-                                 "when some are closed");
+    return one.is_ready = true;
+  if (!has_room()) {
+    one.who.refuse(false, "it may open no more files; it lets nodes in when "
+                          "some are closed");
+    return false;
+  }
   one.who.welcome();
-  one.is_in = true;
+  return one.is_in = true;
 } catch (const path_error&) {
-  one.who.line = {}; // It has gone.
+  return false; // It has gone.
 }
 
-void acceptor::pass_on(pending& one) {
+/// False if nobody takes it yet.
+bool acceptor::pass_on(pending& one) {
   std::lock_guard guard{mutex_};
   auto& taker = one.who.wants == purpose::control ? control_ : tensors_;
   if (taker)
     taker(std::move(one.who));
+  return taker != nullptr;
 }
 
 /// Whether another node may join. Says so when this changes.
@@ -287,21 +296,17 @@ int acceptor::time_to_wait(clock::time_point now) const {
   return milliseconds(std::max(left.count(), 0.0));
 }
 
-/// False when the node is to be forgotten.
+/// Something has come. False when the node is to be forgotten.
 bool acceptor::attend(pending& one) {
-  if (one.is_in) {
-    pass_on(one);
-    return false;
-  }
+  if (one.is_in)
+    return one.is_ready = true;
   if (!one.read_on())
     return false;
   if (one.is_stranger()) {
     note_stranger(one);
     return false;
   }
-  if (one.is_open())
-    let_in(one);
-  return !one.is_open() || one.is_in;
+  return !one.is_open() || let_in(one);
 }
 
 void acceptor::run() {
@@ -313,17 +318,23 @@ void acceptor::run() {
                             {rests ? -1 : unix_.get(), POLLIN, 0}};
     auto fixed = all.size(); // poll skips -1.
     for (const auto& one : pending_)
-      all.push_back({one.who.line.get(), POLLIN, 0});
+      all.push_back({one.is_ready ? -1 : one.who.line.get(), POLLIN, 0});
     if (poll(all.data(), all.size(), time_to_wait(now)) < 0) {
       if (errno != EINTR && !pending_.empty())
         pending_.erase(pending_.begin()); // More than the limit of files.
       continue;
     }
+    if (all[0].revents != 0) {
+      uint64_t times = 0;
+      [[maybe_unused]] auto done = ::read(wake_.get(), &times, sizeof times);
+    }
     now = clock::now();
     std::vector<pending> still;
     for (size_t i = 0; i < pending_.size(); ++i) {
       auto& one = pending_[i];
-      if (now < one.until && (all[fixed + i].revents == 0 || attend(one)))
+      auto stays =
+        now < one.until && (all[fixed + i].revents == 0 || attend(one));
+      if (stays && !(one.is_ready && pass_on(one)))
         still.push_back(std::move(one));
     }
     pending_ = std::move(still);

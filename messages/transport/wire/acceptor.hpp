@@ -83,8 +83,8 @@ public:
   /// to be called by the acceptor's thread.
   void close();
 
-  /// Says who takes the guests with such a wants from now on; null: they are
-  /// sent away. The taker of before is not called any more when this returns.
+  /// Says who takes the guests that want this from now on; null: they wait. The
+  /// taker of before is not called any more when this returns.
   void lead_to(purpose wants, taker to);
 
 private:
@@ -93,13 +93,14 @@ private:
 
   void open_stream();
   void open_unix();
+  void wake();
   void run();
   int time_to_wait(clock::time_point now) const;
   void accept_from(const config::descriptor& listener, bool same_host);
   void make_room();
   bool attend(pending& one);
-  void let_in(pending& one);
-  void pass_on(pending& one);
+  bool let_in(pending& one);
+  bool pass_on(pending& one);
   bool has_room();
   void note_stranger(const pending& one);
 
