@@ -9,6 +9,9 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <openssl/pem.h>
 
+#include <atomic>
+#include <thread>
+
 using namespace troupe;
 using namespace troupe::test;
 using Catch::Matchers::ContainsSubstring;
@@ -223,6 +226,33 @@ TEST_CASE("files that change are read again, and bad ones are not used",
   std::filesystem::remove(node / "tls.crt");
   CHECK_THAT(identity.refresh().front(), ContainsSubstring("No such file"));
   CHECK(identity.own()->name == "worker-1");
+}
+
+TEST_CASE("files may change while others connect", "[tls]") {
+  auto server = server_folder();
+  auto worker = worker_folder();
+  tls_identity accepts{server.terms()};
+  tls_identity dials{worker.terms()};
+  auto next = make_holder(server_draft(), &own_authority());
+  std::atomic<bool> over = false;
+  size_t read_again = 0;
+  {
+    std::jthread changes{[&] {
+      const std::string both[] = {testing::slurp(server / "tls.crt"),
+                                  to_pem(next.certificate.get())};
+      const std::string keys[] = {testing::slurp(server / "tls.key"),
+                                  to_pem(next.key.get())};
+      for (size_t i = 1; !over; ++i) {
+        server.write("tls.key", keys[i % 2]);
+        server.write("tls.crt", both[i % 2]);
+        read_again += accepts.refresh().size();
+      }
+    }};
+    for (auto i = 0; i < 20; ++i)
+      CHECK(meet(dials, accepts).none());
+    over = true;
+  }
+  CHECK(read_again > 0);
 }
 
 TEST_CASE("a connection goes on with the certificate that it began with",

@@ -31,6 +31,22 @@ std::string line_for_dates(const tls_material& ours) {
                 : ": renew it (trainer_node pki renew)");
 }
 
+/// Alerts that only who dials has a reason to send: he knows whom he wants.
+std::string line_for_server(int alert, const tls_material& ours) {
+  switch (alert) {
+  case SSL_AD_BAD_CERTIFICATE:
+    return "the other end has dialled another name than those of " +
+           ours_text(ours) + ", which is for " + hosts_text(*ours.own) +
+           ": it must dial one of these, or the certificate be issued again "
+           "with --host";
+  case SSL_AD_CERTIFICATE_UNKNOWN:
+    return "the other end knows a server by --tls-pin, and does not mean " +
+           ours_text(ours) + ": give it " + ours.own->fingerprint;
+  default:
+    return {};
+  }
+}
+
 std::string line_for_own(int alert, const tls_material& ours) {
   switch (alert) {
   case SSL_AD_CERTIFICATE_EXPIRED:
@@ -39,19 +55,15 @@ std::string line_for_own(int alert, const tls_material& ours) {
     return "the other end does not know the CA of " + ours_text(ours) +
            ": issue it with the CA that the other end has, or add ours to its "
            "ca.crt";
-  case SSL_AD_BAD_CERTIFICATE:
-    return "the other end has dialled another name than those of " +
-           ours_text(ours) + ", which is for " + hosts_text(*ours.own) +
-           ": it must dial one of these, or the certificate be issued again "
-           "with --host";
   case SSL_AD_UNSUPPORTED_CERTIFICATE:
     return "the other end does not accept the role of " + ours_text(ours) +
            ", which is " + roles_text(*ours.own) +
            ", or its extended key usage: a server needs the role ps and "
            "serverAuth, who dials it some role and clientAuth";
+  case SSL_AD_BAD_CERTIFICATE:
   case SSL_AD_CERTIFICATE_UNKNOWN:
-    return "the other end knows a server by --tls-pin, and does not mean " +
-           ours_text(ours) + ": give it " + ours.own->fingerprint;
+    return "the other end does not accept " + ours_text(ours) +
+           ": its own line says why";
   case SSL_AD_DECRYPT_ERROR:
     return "the other end could not verify what was signed with the key of " +
            ours_text(ours);
@@ -62,10 +74,14 @@ std::string line_for_own(int alert, const tls_material& ours) {
 
 } // namespace
 
-std::string line_for_alert(int alert, const tls_material& ours) {
-  if (ours.own)
-    if (auto line = line_for_own(alert, ours); !line.empty())
-      return line;
+std::string line_for_alert(int alert, const tls_material& ours, bool dials) {
+  std::string line;
+  if (ours.own && !dials)
+    line = line_for_server(alert, ours);
+  if (ours.own && line.empty())
+    line = line_for_own(alert, ours);
+  if (!line.empty())
+    return line;
   switch (alert) {
   case SSL_AD_CERTIFICATE_REQUIRED:
     return "this node " + none_shown;
@@ -88,7 +104,7 @@ std::string line_for_alert(int alert, const tls_material& ours) {
   }
 }
 
-std::string line_for_reason(int reason, const tls_material&) {
+std::string line_for_reason(int reason) {
   switch (reason) {
   case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
     return "the other end " + none_shown;

@@ -21,11 +21,12 @@ inline constexpr int pin = X509_V_ERR_UNHANDLED_CRITICAL_EXTENSION;
 inline constexpr int anything_else = X509_V_ERR_APPLICATION_VERIFICATION;
 } // namespace error_for
 
-/// The line for an alert that the other end has sent.
-std::string line_for_alert(int alert, const tls_material& ours);
+/// The line for an alert that the other end has sent. @param dials Whether this
+/// end has dialled.
+std::string line_for_alert(int alert, const tls_material& ours, bool dials);
 
 /// The line for a `reason` of OpenSSL's for which this end gives up; empty for
 /// one that has none of its own.
-std::string line_for_reason(int reason, const tls_material& ours);
+std::string line_for_reason(int reason);
 
 } // namespace troupe::transport

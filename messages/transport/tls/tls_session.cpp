@@ -138,9 +138,10 @@ std::string tls_session::line_of(int kind, int error) {
     kind = SSL_ERROR_SSL;
   auto reason = ERR_GET_REASON(ERR_peek_error());
   if (kind == SSL_ERROR_SSL && reason >= SSL_AD_REASON_OFFSET)
-    return line_for_alert(reason - SSL_AD_REASON_OFFSET, *material_);
+    return line_for_alert(reason - SSL_AD_REASON_OFFSET, *material_,
+                          !check_.host.empty());
   if (kind == SSL_ERROR_SSL && reason != SSL_R_UNEXPECTED_EOF_WHILE_READING) {
-    auto line = line_for_reason(reason, *material_);
+    auto line = line_for_reason(reason);
     return !line.empty() ? line : "TLS failed: " + last_complaint();
   }
   if (kind == SSL_ERROR_SYSCALL && error != 0)
