@@ -79,8 +79,8 @@ tls_session::tls_session(std::shared_ptr<const tls_material> material, int fd,
   if (!ssl_ || !bio)
     throw path_error{"cannot begin TLS: " + last_complaint()};
   auto dials = !check_.host.empty();
-  SSL_set_bio(ssl_.get(), bio.get(), bio.get());
-  bio.release();
+  auto* both_ways = bio.release(); // The SSL object frees it.
+  SSL_set_bio(ssl_.get(), both_ways, both_ways);
   SSL_set_app_data(ssl_.get(), &check_);
   SSL_set_verify(ssl_.get(), verify_mode(*material_, dials), nullptr);
   if (dials)
