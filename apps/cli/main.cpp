@@ -21,6 +21,7 @@
 #include "apps/lab/virtual_run.hpp"
 #include "apps/large_pages.hpp"
 #include "apps/launch/launch.hpp"
+#include "apps/pki/pki.hpp"
 #include "apps/startup/known_nodes.hpp"
 #include "apps/startup/meeting_file.hpp"
 #include "apps/startup/next_life.hpp"
@@ -332,6 +333,8 @@ int main(int argc, char** argv) {
       return static_cast<int>(app::data_verb({argv + 2, argv + argc}));
     if (argc > 1 && std::string_view{argv[1]} == "checkpoint")
       return static_cast<int>(app::checkpoint_verb({argv + 2, argv + argc}));
+    if (argc > 1 && std::string_view{argv[1]} == "pki")
+      return static_cast<int>(app::pki_verb({argv + 2, argv + argc}));
     app::signal_pump signals;
     app::require_run_is_here(app::this_life());
     app::earlier_start earlier;

@@ -1,8 +1,8 @@
 #pragma once
-// The command lines of trainer_node's verbs (`data`, `checkpoint`, `compare`,
-// `calibrate`):
-// each verb is a table of its operands and flags, and one reader and one help
-// serve all of them. Pure functions on plain values; any thread.
+// The command lines of trainer_node's verbs (`data`, `checkpoint`, `pki`,
+// `compare`, `calibrate`): each verb is a table of its operands and flags, and
+// one reader and one help serve all of them. Pure functions on plain values;
+// any thread.
 
 #include "config/text/call_schema.hpp"
 

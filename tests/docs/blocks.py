@@ -20,6 +20,7 @@ DOCUMENTS = (
     "docs/python.md",
     "docs/datasets.md",
     "docs/devices.md",
+    "docs/security.md",
 )
 
 SHELL = ("sh", "bash", "console")

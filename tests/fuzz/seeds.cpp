@@ -7,7 +7,7 @@ namespace troupe::fuzz {
 
 inputs seeds(std::string_view format) {
   inputs all;
-  for (auto* part : {data_seeds, run_seeds, text_seeds, peer_seeds})
+  for (auto* part : {data_seeds, run_seeds, text_seeds, peer_seeds, tls_seeds})
     all.merge(part(format));
   return all;
 }

@@ -15,6 +15,7 @@ inputs data_seeds(std::string_view format); ///< Files of data sets.
 inputs run_seeds(std::string_view format);  ///< Files of runs.
 inputs text_seeds(std::string_view format); ///< Settings.
 inputs peer_seeds(std::string_view format); ///< Messages of peers.
+inputs tls_seeds(std::string_view format);  ///< Handshakes, certificates.
 
 /// Inputs of any format.
 inputs seeds(std::string_view format);

@@ -26,6 +26,8 @@ constexpr std::array targets{
   target{"header", header},
   target{"chunks", chunks},
   target{"packed", compressed},
+  target{"handshake", handshake},
+  target{"certificate", certificate},
 };
 
 } // namespace

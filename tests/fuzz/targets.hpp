@@ -32,6 +32,10 @@ bool frame(bytes_view);
 bool header(bytes_view);
 bool chunks(bytes_view);
 bool compressed(bytes_view);
+bool handshake(bytes_view); ///< Of TLS.
+
+// Files of nodes.
+bool certificate(bytes_view);
 
 struct target {
   std::string_view name; ///< Also the name of the folder.

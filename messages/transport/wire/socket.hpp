@@ -3,23 +3,17 @@
 // see each class.
 
 #include "config/text/descriptor.hpp"
+#include "messages/path_error.hpp"
 
 #include <sys/uio.h>
 
 #include <cstddef>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace troupe::transport {
-
-/// Why a path cannot be opened or has failed: a line for the user.
-class path_error : public std::runtime_error {
-public:
-  using std::runtime_error::runtime_error;
-};
 
 /// "WHAT: No such file or directory", from errno.
 path_error system_error(const std::string& action);
