@@ -17,7 +17,7 @@ using caf::io::network::native_socket;
 using caf::io::network::rw_state;
 
 /// CAF tries again later where nothing could be done now.
-rw_state state_of(ssize_t done, size_t& count) {
+rw_state done_state(ssize_t done, size_t& count) {
   count = done > 0 ? static_cast<size_t>(done) : 0;
   auto waits =
     done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
@@ -26,7 +26,7 @@ rw_state state_of(ssize_t done, size_t& count) {
 
 rw_state receive(native_socket fd, void* to, size_t size, size_t& count) {
   auto got = recv(fd, to, size, 0);
-  return got == 0 ? rw_state::failure : state_of(got, count);
+  return got == 0 ? rw_state::failure : done_state(got, count);
 }
 
 /// How CAF reads and writes.
@@ -54,7 +54,7 @@ public:
 
   rw_state write_some(size_t& count, native_socket fd, const void* from,
                       size_t size) {
-    auto state = state_of(send(fd, from, size, MSG_NOSIGNAL), count);
+    auto state = done_state(send(fd, from, size, MSG_NOSIGNAL), count);
     if (guard_)
       guard_->goes({static_cast<const caf::byte*>(from), count});
     return state;

@@ -88,7 +88,7 @@ descriptor connect_unix(const std::string& name) {
 namespace {
 
 /// False if the other end closes first.
-bool fill(socket& line, void* bytes, size_t count) {
+bool read_all(socket& line, void* bytes, size_t count) {
   iovec in[] = {{bytes, count}};
   return line.receive(in, nullptr);
 }
@@ -113,7 +113,7 @@ void open_line(socket& line, purpose wants, const std::string& secret,
   line.patience(patience);
   line.send(rest, true);
   entry_answer answer{};
-  if (!fill(line, &answer, 1))
+  if (!read_all(line, &answer, 1))
     throw path_error{"the node there closes the connection"};
   line.patience(0);
   if (answer == entry_answer::accepted)
@@ -122,9 +122,9 @@ void open_line(socket& line, purpose wants, const std::string& secret,
     throw refused_entry{"what listens there is no node of this release", true};
   uint16_t size = 0;
   line.patience(patience);
-  auto whole = fill(line, &size, sizeof size);
+  auto whole = read_all(line, &size, sizeof size);
   std::string why(ntohs(size), '\0');
-  if (!whole || !fill(line, why.data(), why.size()))
+  if (!whole || !read_all(line, why.data(), why.size()))
     throw path_error{"the node there closes the connection"};
   throw refused_entry{printable(why), answer == entry_answer::never};
 }

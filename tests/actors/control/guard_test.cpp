@@ -1,0 +1,278 @@
+// What a node may send to CAF, and what ends its connection.
+
+#include "actors/control/guard.hpp"
+#include "messages/interfaces.hpp"
+
+#include <caf/all.hpp>
+#include <caf/binary_serializer.hpp>
+#include <caf/io/basp/header.hpp>
+#include <caf/io/basp/message_type.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+using namespace troupe;
+using namespace troupe::control;
+using caf::io::basp::header;
+using caf::io::basp::message_type;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+
+namespace {
+
+constexpr caf::actor_id published = 7;
+constexpr caf::actor_id secret = 8;
+
+struct bare_node {
+  bare_node() { given->publish(published); }
+
+  template <class... Ts>
+  caf::byte_buffer frame(header head, const Ts&... values) {
+    caf::byte_buffer payload;
+    caf::binary_serializer body{system, payload};
+    REQUIRE((body.apply(values) && ...));
+    head.payload_len = static_cast<uint32_t>(payload.size());
+    caf::byte_buffer out;
+    caf::binary_serializer sink{system, out};
+    REQUIRE(sink.apply(head));
+    out.insert(out.end(), payload.begin(), payload.end());
+    return out;
+  }
+
+  caf::byte_buffer hello(const caf::node_id& from) {
+    return frame({message_type::client_handshake, 0, 0, 0, 0, 0}, from);
+  }
+
+  template <class... Ts>
+  caf::byte_buffer message(caf::actor_id from, caf::actor_id to,
+                           const Ts&... values) {
+    return frame({message_type::direct_message, 0, 0, 0, from, to},
+                 std::vector<caf::strong_actor_ptr>{},
+                 caf::make_message(values...));
+  }
+
+  caf::byte_buffer about(message_type kind, caf::actor_id whom,
+                         const caf::node_id& from, const caf::node_id& to) {
+    if (kind == message_type::down_message)
+      return frame({kind, 0, 0, 0, whom, 0}, from, to, caf::error{});
+    return frame({kind, 0, 0, 0, 0, whom}, from, to);
+  }
+
+  bool ready_ = (init_messages(), true);
+  caf::actor_system_config config;
+  caf::actor_system system{config};
+  grants_ptr given = std::make_shared<grants>();
+  caf::node_id node =
+    caf::make_node_id(42, "0011223344556677889900112233445566778899").value();
+  caf::node_id other =
+    caf::make_node_id(43, "0011223344556677889900112233445566778899").value();
+};
+
+/// Bytes come as they come: in pieces of at most this size.
+void put(guard& uut, std::span<const caf::byte> bytes, size_t most = SIZE_MAX) {
+  while (!bytes.empty()) {
+    auto room = uut.room();
+    REQUIRE_FALSE(room.empty());
+    auto count = std::min({room.size(), bytes.size(), most});
+    std::copy_n(bytes.begin(), count, room.begin());
+    bytes = bytes.subspan(count);
+    uut.came(count);
+  }
+}
+
+caf::byte_buffer passed(guard& uut) {
+  caf::byte_buffer out(uut.ready());
+  CHECK(uut.take(out) == out.size());
+  return out;
+}
+
+caf::byte_buffer operator+(caf::byte_buffer left,
+                           const caf::byte_buffer& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+} // namespace
+
+TEST_CASE("whole messages pass as they are, however their bytes come") {
+  bare_node at;
+  auto bytes =
+    at.hello(at.node) + at.frame({message_type::heartbeat, 0, 0, 0, 0, 0}) +
+    at.message(3, published, std::string(100'000, 'x')) +
+    at.about(message_type::monitor_message, published, at.node,
+             at.system.node()) +
+    at.about(message_type::down_message, 3, at.node, at.system.node());
+  for (size_t most : {size_t{1}, size_t{7}, size_t{5000}, SIZE_MAX}) {
+    guard uut{at.system, at.given};
+    put(uut, bytes, most);
+    CHECK(uut.node() == at.node);
+    CHECK(passed(uut) == bytes);
+  }
+}
+
+TEST_CASE("nothing passes before all of a message is there") {
+  bare_node at;
+  guard uut{at.system, at.given};
+  put(uut, at.hello(at.node));
+  passed(uut);
+  auto bytes = at.message(3, published, std::string(1'000'000, 'x'));
+  std::span<const caf::byte> all{bytes};
+  put(uut, all.first(100));
+  CHECK(uut.ready() == 0);
+  // Room is made for what comes, not for what is announced.
+  CHECK(uut.room().size() <= 4096);
+  put(uut, all.subspan(100));
+  CHECK(passed(uut) == bytes);
+}
+
+TEST_CASE("a length alone ends the connection when it is too large") {
+  bare_node at;
+  auto announces = [&](uint32_t size) {
+    caf::byte_buffer out;
+    caf::binary_serializer sink{at.system, out};
+    header head{message_type::direct_message, 0, size, 0, 3, published};
+    REQUIRE(sink.apply(head));
+    return out;
+  };
+  guard uut{at.system, at.given};
+  CHECK_THROWS_MATCHES(put(uut, announces(5000)), breach,
+                       MessageMatches(ContainsSubstring("4096 are allowed")));
+  guard after{at.system, at.given};
+  put(after, at.hello(at.node));
+  CHECK_NOTHROW(put(after, announces(guard::most)));
+  guard another{at.system, at.given};
+  CHECK_THROWS_MATCHES(put(another, at.hello(at.other) + announces(1u << 30)),
+                       breach,
+                       MessageMatches(ContainsSubstring("1073741824 B")));
+}
+
+TEST_CASE("a node reaches only actors that it was given") {
+  bare_node at;
+  caf::byte_buffer to_secret = at.message(3, secret, uint64_t{1});
+  auto fresh = [&] {
+    auto out = std::make_unique<guard>(at.system, at.given);
+    put(*out, at.hello(at.node));
+    passed(*out);
+    return out;
+  };
+  CHECK_THROWS_AS(put(*fresh(), to_secret), breach);
+  CHECK_THROWS_AS(put(*fresh(), at.about(message_type::monitor_message, secret,
+                                         at.node, at.system.node())),
+                  breach);
+  SECTION("by a message in its name") {
+    auto uut = fresh();
+    auto bytes = at.frame({message_type::heartbeat, 0, 0, 0, 0, 0}) +
+                 at.message(secret, 3, std::string{"I am here"});
+    for (auto one : bytes)
+      uut->goes({&one, 1});
+    put(*uut, to_secret);
+    CHECK(passed(*uut) == to_secret);
+  }
+  SECTION("by a grant, until the connection ends") {
+    auto uut = fresh();
+    at.given->allow(at.node, secret);
+    put(*uut, to_secret);
+    CHECK(passed(*uut) == to_secret);
+    uut.reset();
+    CHECK_THROWS_AS(put(*fresh(), to_secret), breach);
+  }
+  SECTION("not by a grant of another's") {
+    guard others{at.system, at.given};
+    put(others, at.hello(at.other));
+    at.given->allow(at.other, secret);
+    CHECK_THROWS_AS(put(*fresh(), to_secret), breach);
+  }
+}
+
+TEST_CASE("what CAF asks by itself is dropped, and its answers too") {
+  bare_node at;
+  guard uut{at.system, at.given};
+  put(uut, at.hello(at.node));
+  passed(uut);
+  header asks{
+    message_type::direct_message, header::named_receiver_flag, 0, 0, 3,
+    header::spawn_server_id};
+  auto question = at.frame(
+    asks, std::vector<caf::strong_actor_ptr>{},
+    caf::make_message(caf::sys_atom_v, caf::get_atom_v, std::string{"info"}));
+  put(uut, question);
+  asks.source_actor = secret;
+  uut.goes(at.frame(asks, std::vector<caf::strong_actor_ptr>{},
+                    caf::make_message(caf::get_atom_v)));
+  put(uut, at.message(3, secret, caf::ok_atom_v));
+  CHECK(uut.ready() == 0);
+}
+
+TEST_CASE("a node speaks for itself, to this process, in messages of ours") {
+  bare_node at;
+  auto here = at.system.node();
+  std::vector<caf::byte_buffer> against{
+    at.hello(at.node), // Again.
+    at.frame({message_type::server_handshake, 0, 0, 1, 0, 0}, at.node),
+    at.frame({message_type::routed_message, 0, 0, 0, 3, published}, at.node,
+             at.other),
+    at.about(message_type::monitor_message, published, at.other, here),
+    at.about(message_type::monitor_message, published, at.node, at.other),
+    at.about(message_type::down_message, 3, at.other, here),
+    at.message(3, published, caf::link_atom_v, caf::strong_actor_ptr{}),
+    at.message(3, published, caf::exit_msg{}),
+    at.message(3, published, caf::down_msg{}),
+    at.frame({message_type::direct_message, 0, 0, 0, 3, published},
+             std::vector<caf::strong_actor_ptr>(2), caf::make_message(1.0)),
+  };
+  for (size_t i = 0; i < against.size(); ++i) {
+    INFO(i);
+    guard uut{at.system, at.given};
+    put(uut, at.hello(at.node));
+    CHECK_THROWS_AS(put(uut, against[i]), breach);
+  }
+  for (const auto& first :
+       {at.message(3, published, 1.0), at.hello(here), at.hello({}),
+        at.frame({message_type::heartbeat, 0, 0, 0, 0, 0})}) {
+    guard uut{at.system, at.given};
+    CHECK_THROWS_AS(put(uut, first), breach);
+  }
+}
+
+TEST_CASE("a second connection of a node says nothing") {
+  bare_node at;
+  guard first{at.system, at.given};
+  put(first, at.hello(at.node));
+  {
+    guard second{at.system, at.given};
+    auto hello = at.hello(at.node);
+    put(second, hello + at.message(3, published, 1.0));
+    CHECK(passed(second) == hello);
+  }
+  passed(first);
+  put(first, at.message(3, published, 1.0));
+  CHECK(first.ready() > 0);
+}
+
+TEST_CASE("bytes that are no messages end the connection, whatever they are") {
+  bare_node at;
+  auto good = at.hello(at.node) +
+              at.message(3, published, std::string{"text"}, uint64_t{5}) +
+              at.about(message_type::monitor_message, published, at.node,
+                       at.system.node());
+  for (uint64_t seed = 1; seed <= 2000; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937_64 random{seed};
+    auto bytes = good;
+    for (auto damages = 1 + random() % 4; damages > 0; --damages)
+      bytes[random() % bytes.size()] = static_cast<caf::byte>(random());
+    guard uut{at.system, at.given};
+    try {
+      put(uut, bytes, 1 + random() % 100);
+    } catch (const breach& why) {
+      CHECK(std::string{why.what()}.find('\n') == std::string::npos);
+    }
+    CHECK(uut.ready() <= bytes.size());
+  }
+}
