@@ -1,6 +1,7 @@
 // Real nodes over each path that tensors can take, and what becomes of a run
 // when its path breaks.
 
+#include "tests/process/partitions.hpp"
 #include "tests/process/process_fixture.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -60,9 +61,10 @@ std::string state_over(const std::string& transport, const flags& more = {},
 
 // -- how a path breaks --------------------------------------------------------
 
-/// Whether a socket of another process is an end of a path: over TCP by the
-/// port, which is not the control port; over Unix by the name of the far end.
-bool is_path(int fd, const std::string& transport, int control_port) {
+/// Whether a socket of another process is an end of a path: over TCP by its
+/// buffers, which control connections leave to the kernel; over Unix by the
+/// name of the far end.
+bool is_path(int fd, const std::string& transport, int server) {
   sockaddr_storage there{};
   socklen_t size = sizeof there;
   if (getpeername(fd, reinterpret_cast<sockaddr*>(&there), &size) != 0)
@@ -74,19 +76,20 @@ bool is_path(int fd, const std::string& transport, int control_port) {
                         "troupe-", 7) == 0;
   unsigned char port[2];
   std::memcpy(port, reinterpret_cast<char*>(&there) + 2, 2);
-  return there.ss_family == AF_INET && port[0] * 256 + port[1] != control_port;
+  return there.ss_family == AF_INET && port[0] * 256 + port[1] == server &&
+         has_own_buffers(fd);
 }
 
 /// Shuts the path of a process down, as a broken network would. False when it
 /// has none yet.
-bool cut_path(pid_t process, const std::string& transport, int control_port) {
+bool cut_path(pid_t process, const std::string& transport, int server) {
   auto whole = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
   auto cut = false;
   for (int fd = 3; fd < 256; ++fd) {
     auto copy = static_cast<int>(syscall(SYS_pidfd_getfd, whole, fd, 0));
     if (copy < 0)
       continue;
-    if (is_path(copy, transport, control_port)) {
+    if (is_path(copy, transport, server)) {
       shutdown(copy, SHUT_RDWR);
       cut = true;
     }

@@ -33,6 +33,9 @@ size_t reserve(size_t most) {
   return std::min<size_t>(16, most / 4);
 }
 
+/// Nodes that have not opened yet when the process is short of descriptors.
+constexpr size_t few = 4;
+
 /// What each new node needs: a connection and a path, twice.
 constexpr size_t newcomers = 4;
 
@@ -196,8 +199,10 @@ void acceptor::accept_from(const config::descriptor& listener, bool same_host) {
                                   SOCK_CLOEXEC | SOCK_NONBLOCK)};
     if (!fd && (errno == EINTR || errno == ECONNABORTED))
       continue;
-    if (!fd && errno != EAGAIN && errno != EWOULDBLOCK)
+    if (!fd && errno != EAGAIN && errno != EWOULDBLOCK) {
       rests_until_ = now + duration_cast<clock::duration>(rest);
+      has_room(); // Says so if that is why.
+    }
     if (!fd)
       return;
     if (same_host && !is_of_same_user(fd.get()))
@@ -214,9 +219,11 @@ void acceptor::accept_from(const config::descriptor& listener, bool same_host) {
 // A newcomer may be one of ours, and whoever waits for long is hardly. One
 // address that fills the table loses its own.
 void acceptor::make_room() {
-  auto short_of_files = !should_accept(true, files_.left(), files_.most());
-  if (pending_.empty() ||
-      (pending_.size() < terms_.most_pending && !short_of_files))
+  auto most = terms_.most_pending;
+  if (pending_.size() >= few &&
+      !should_accept(true, files_.left(), files_.most()))
+    most = few;
+  if (pending_.size() < most)
     return;
   std::map<std::string_view, size_t> counts;
   for (const auto& one : pending_)
