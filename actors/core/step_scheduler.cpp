@@ -78,6 +78,8 @@ orders step_scheduler::leave(worker_id who, life_number life) {
   std::erase(resting_, who);
   window_.forget(who);
   refusals_.forget(who);
+  if (norms_)
+    norms_->forget(who);
   if (gone.where == place::enlisted)
     return {};
   --joined_;

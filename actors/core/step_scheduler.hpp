@@ -22,6 +22,7 @@
 // thread-safe.
 
 #include "actors/core/data_ledger.hpp"
+#include "actors/core/norm_watch.hpp"
 #include "actors/core/push_hash.hpp"
 #include "actors/core/push_window.hpp"
 #include "actors/core/refusals.hpp"
@@ -104,6 +105,9 @@ public:
                  stop_rule stop, version start,
                  life_number server = life_number{1});
 
+  /// From now on `judge_norm` finds outliers. @param factor As in `norm_watch`.
+  void watch_norms(double factor) { norms_.emplace(factor); }
+
   /// To be called first for each message of a worker. `server` is the life of
   /// the server that the message is meant for.
   standing look_at(worker_id who, life_number life, life_number server) const;
@@ -127,6 +131,15 @@ public:
 
   /// Whether `admit` would return `fresh`.
   bool is_fresh(const push_id& id) const;
+
+  bool watches_norms() const { return norms_.has_value(); }
+
+  /// Judges the norm of a sound gradient, once, before `push` or, for an
+  /// outlier, `refuse`.
+  /// @pre watches_norms() @param samples That it is the mean of.
+  judged_norm judge_norm(worker_id who, double norm, uint64_t samples) {
+    return norms_->judge(who, norm, samples);
+  }
 
   /// A sound gradient arrived.
   orders push(const push_facts& facts);
@@ -230,6 +243,7 @@ private:
   life_number server_;
   push_window window_;
   refusals refusals_;
+  std::optional<norm_watch> norms_; ///< Nothing: norms are not watched.
   policies::by_rank<member> members_;
   std::vector<worker_id> out_of_work_; ///< They rest, but are in the policy.
   std::vector<worker_id> resting_;

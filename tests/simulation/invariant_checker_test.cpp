@@ -4,6 +4,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <memory>
+
 using namespace troupe;
 using simulation::invariant_checker;
 
@@ -11,14 +13,16 @@ namespace {
 
 constexpr worker_id zero{0};
 constexpr worker_id one{1};
+constexpr worker_id two{2};
 constexpr life_number first{1};
 
 /// A cluster of two whose server the test plays.
 struct played_run {
   explicit played_run(const char* policy = "async",
-                      const std::vector<uint64_t>& parts = {})
+                      const std::vector<uint64_t>& parts = {},
+                      std::optional<double> norm_factor = {})
     : watch({policies::read_spec(policy, 2), 16, 2, 3, 0,
-             [this] { return now; }, [] { return 1.0; }, parts}) {
+             [this] { return now; }, [] { return 1.0; }, parts, norm_factor}) {
     watch.began(first, nullptr);
     for (auto who : {zero, one})
       watch.enlisted(who, first);
@@ -320,6 +324,41 @@ TEST_CASE("a sound gradient that is refused is seen") {
   run.release(zero, 0);
   run.watch.refused(run.push(zero));
   CHECK(run.broken() == "sound");
+}
+
+TEST_CASE("a judgement of a norm that others do not bear out is seen") {
+  auto push_of = [](played_run& run, cores::judged_norm norm, errc refused) {
+    event at;
+    inputs::arrived push;
+    run.release(zero, 0);
+    push.header = run.push(zero);
+    push.refused = refused;
+    push.norm = norm;
+    at.what = push;
+    run.watch.on_event(at);
+    return run.broken();
+  };
+  auto run_of = [](std::optional<double> factor) {
+    auto out =
+      std::make_unique<played_run>("async", std::vector<uint64_t>{}, factor);
+    out->join(two, first);
+    for (auto who : {one, two})
+      if (factor)
+        out->watch.judged(
+          {push_header{{who, first, sequence{1}}, {}, {}, {}, 4},
+           {},
+           errc::none,
+           {},
+           0,
+           cores::judged_norm{who == one ? 1.0 : 3.0}});
+    return out;
+  };
+  CHECK(push_of(*run_of(10), {20, 2.0, false}, errc::none).empty());
+  CHECK(push_of(*run_of(10), {20.1, 2.0, true}, errc::outlier).empty());
+  CHECK(push_of(*run_of(10), {20.1, 2.0, false}, errc::none) == "sound");
+  CHECK(push_of(*run_of(10), {20, 2.0, true}, errc::outlier) == "sound");
+  CHECK(push_of(*run_of(10), {20, 1.0, true}, errc::outlier) == "sound");
+  CHECK(push_of(*run_of({}), {20, 2.0, false}, errc::none) == "sound");
 }
 
 TEST_CASE("a cluster that stands still is seen, but not while a fault lasts") {
