@@ -284,6 +284,9 @@ constexpr bad bad_wholes[] = {
    "--target loss<=1: means nothing with --gradients none"},
   {"--clock virtual --gradients none --max-steps 9 --target-accuracy 0.9",
    "--target-accuracy 0.9: means nothing with --gradients none"},
+  {"--clock virtual --gradients none --max-steps 9 --outliers refuse",
+   "--outliers refuse: looks at the norms of gradients, and --gradients none "
+   "has no gradients: leave one of the two out"},
   {"--gradients none", "--gradients none: needs the virtual clock"},
   {"--compute-time constant(1)",
    "--compute-time constant(1): needs the virtual clock"},

@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t batch = 64;
 
-worker_id rank(uint32_t i) {
+worker_id worker(uint32_t i) {
   return worker_id{i};
 }
 
@@ -26,7 +26,7 @@ norm_watch knowing(const std::vector<double>& norms) {
   norm_watch out{10};
   for (size_t i = 0; i < norms.size(); ++i)
     for (size_t k = 0; k < norm_watch::recent; ++k)
-      out.judge(rank(static_cast<uint32_t>(i)), norms[i], batch);
+      out.judge(worker(static_cast<uint32_t>(i)), norms[i], batch);
   return out;
 }
 
@@ -49,59 +49,59 @@ private:
 
 TEST_CASE("a norm beyond the factor times the median of others is an outlier") {
   auto watch = knowing({1, 2, 3});
-  auto small = watch.judge(rank(3), 20, batch);
+  auto small = watch.judge(worker(3), 20, batch);
   CHECK(small.norm == 20);
   CHECK(small.median == 2.0);
   CHECK_FALSE(small.is_outlier);
   auto other = knowing({1, 2, 3});
-  CHECK(other.judge(rank(3), std::nextafter(20.0, 99), batch).is_outlier);
+  CHECK(other.judge(worker(3), std::nextafter(20.0, 99), batch).is_outlier);
 }
 
 TEST_CASE("of two others the median is their mean") {
   auto watch = knowing({1, 4});
-  CHECK(watch.judge(rank(2), 25, batch).median == 2.5);
-  CHECK(watch.judge(rank(2), 25.01, batch).is_outlier);
+  CHECK(watch.judge(worker(2), 25, batch).median == 2.5);
+  CHECK(watch.judge(worker(2), 25.01, batch).is_outlier);
 }
 
 TEST_CASE("with fewer than two others known nothing is an outlier") {
   norm_watch watch{10};
   for (double norm : {1.0, 1e9}) {
-    auto alone = watch.judge(rank(0), norm, batch);
+    auto alone = watch.judge(worker(0), norm, batch);
     CHECK_FALSE(alone.median);
     CHECK_FALSE(alone.is_outlier);
   }
-  CHECK_FALSE(watch.judge(rank(1), 1, batch).median);
-  CHECK(watch.judge(rank(2), 1, batch).median);
-  watch.forget(rank(1));
-  CHECK_FALSE(watch.judge(rank(2), 1e20, batch).median);
+  CHECK_FALSE(watch.judge(worker(1), 1, batch).median);
+  CHECK(watch.judge(worker(2), 1, batch).median);
+  watch.forget(worker(1));
+  CHECK_FALSE(watch.judge(worker(2), 1e20, batch).median);
 }
 
 TEST_CASE("a worker's own norms do not count for itself") {
   auto watch = knowing({1, 1, 1});
   for (int i = 0; i < 100; ++i) {
-    auto found = watch.judge(rank(0), 1000, batch);
+    auto found = watch.judge(worker(0), 1000, batch);
     CHECK(found.median == 1.0);
     CHECK(found.is_outlier);
   }
-  CHECK_FALSE(watch.judge(rank(1), 2, batch).is_outlier);
+  CHECK_FALSE(watch.judge(worker(1), 2, batch).is_outlier);
 }
 
 TEST_CASE("a median of 0 says nothing, and infinity is an outlier") {
   auto watch = knowing({0, 0, 0});
-  CHECK_FALSE(watch.judge(rank(0), 5, batch).is_outlier);
+  CHECK_FALSE(watch.judge(worker(0), 5, batch).is_outlier);
   auto other = knowing({1, 1, 1});
   auto infinite = std::numeric_limits<double>::infinity();
-  CHECK(other.judge(rank(0), infinite, batch).is_outlier);
-  CHECK_FALSE(other.judge(rank(1), 1, batch).is_outlier);
+  CHECK(other.judge(worker(0), infinite, batch).is_outlier);
+  CHECK_FALSE(other.judge(worker(1), 1, batch).is_outlier);
 }
 
 TEST_CASE("the mean of fewer samples may have more noise") {
   auto watch = knowing({1, 1, 1});
-  auto last = watch.judge(rank(0), 50, 1);
+  auto last = watch.judge(worker(0), 50, 1);
   CHECK(last.median == 8.0);
   CHECK_FALSE(last.is_outlier);
-  CHECK(watch.judge(rank(0), 80.01, 1).is_outlier);
-  CHECK(watch.judge(rank(1), 10.01, 4 * batch).is_outlier);
+  CHECK(watch.judge(worker(0), 80.01, 1).is_outlier);
+  CHECK(watch.judge(worker(1), 10.01, 4 * batch).is_outlier);
 }
 
 TEST_CASE("when all gradients grow at once, each worker loses a few at most") {
@@ -110,7 +110,7 @@ TEST_CASE("when all gradients grow at once, each worker loses a few at most") {
     std::vector<int> refused(workers);
     for (int step = 0; step < 20; ++step)
       for (uint32_t i = 0; i < workers; ++i)
-        refused[i] += watch.judge(rank(i), 500, batch).is_outlier;
+        refused[i] += watch.judge(worker(i), 500, batch).is_outlier;
     CHECK(*std::ranges::max_element(refused) == 3);
   }
 }
@@ -132,7 +132,7 @@ TEST_CASE("honest noise is never refused in 10,000 steps, and a worker whose "
       for (uint32_t i = 0; i < workers; ++i) {
         auto scale = spoilt && i == culprit ? 1000 : 1;
         auto outlier =
-          watch.judge(rank(i), scale * of.next(around), batch).is_outlier;
+          watch.judge(worker(i), scale * of.next(around), batch).is_outlier;
         wrong += scale == 1 && outlier;
         missed += scale == 1000 && !outlier;
       }
@@ -155,7 +155,7 @@ TEST_CASE(
       // slow worker.
       auto around = std::pow(1e4, std::sin(push * 3.1416 / 20'000));
       auto who = turns() % 8 == 0 ? 3u : static_cast<uint32_t>(turns() % 3);
-      refused += watch.judge(rank(who), of.next(around), batch).is_outlier;
+      refused += watch.judge(worker(who), of.next(around), batch).is_outlier;
     }
     CHECK(refused == 0);
   }
