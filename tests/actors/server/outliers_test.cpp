@@ -12,8 +12,6 @@ using namespace troupe::test;
 
 namespace {
 
-constexpr worker_id w2{2};
-
 /// A server of three workers, asynchronous, that refuses outliers.
 struct watching_server {
   explicit watching_server(uint32_t shards = 1, bool remote = false) {
