@@ -74,6 +74,7 @@ orders step_scheduler::leave(worker_id who, life_number life) {
   for (auto id : gone.leases)
     if (!mutation(bug::lease_kept_on_leave) && !left_to_other(id))
       ledger_.give_back(id);
+  give_back_outlying(gone);
   ledger_.leave(who);
   std::erase(resting_, who);
   window_.forget(who);
@@ -124,6 +125,17 @@ bool step_scheduler::refuse(const push_facts& facts) {
   return refusals_.refused(facts.id.worker);
 }
 
+bool step_scheduler::refuse_outlier(const push_facts& facts) {
+  auto& who = members_.at(facts.id.worker);
+  for (auto id : facts.from) {
+    if (std::erase(who.leases, id) == 0 || left_to_other(id))
+      continue;
+    std::erase(again_, id); // It is free soon.
+    who.outlying.push_back(id);
+  }
+  return refuse(facts);
+}
+
 orders step_scheduler::pull(worker_id who, lease_id abandoned) {
   auto& asking = members_.at(who);
   asking.asked = true;
@@ -135,6 +147,7 @@ orders step_scheduler::pull(worker_id who, lease_id abandoned) {
     auto out = carry_out(policy_->on_pull(who));
     if (late && !left_to_other(abandoned))
       ledger_.give_up(abandoned);
+    give_back_outlying(members_.at(who));
     return with_rest(std::move(out));
   }
   default: // A later decision releases it.
@@ -359,6 +372,11 @@ release_order step_scheduler::hand_over(worker_id id, member& who) {
 
 void step_scheduler::give_back(member& who, lease_id id) {
   if (std::erase(who.leases, id) != 0 && !left_to_other(id))
+    ledger_.give_back(id);
+}
+
+void step_scheduler::give_back_outlying(member& who) {
+  for (auto id : std::exchange(who.outlying, {}))
     ledger_.give_back(id);
 }
 

@@ -149,6 +149,11 @@ public:
   /// expelled.
   bool refuse(const push_facts& facts);
 
+  /// The same for an outlier. Its lease is given back when the worker has
+  /// pulled, and so has got other samples: those of this lease may be what
+  /// makes the gradient large.
+  bool refuse_outlier(const push_facts& facts);
+
   /// A worker asks for weights. `abandoned` is the lease that it gave up.
   orders pull(worker_id who, lease_id abandoned);
 
@@ -208,7 +213,8 @@ private:
     sequence last{0};     ///< Of its gradients.
     bool dropped = false; ///< Whether that gradient was dropped.
     uint32_t ahead = leases_ahead;
-    std::vector<lease_id> leases; ///< Granted; neither pushed nor returned.
+    std::vector<lease_id> leases;   ///< Granted; neither pushed nor returned.
+    std::vector<lease_id> outlying; ///< Of outliers, until it pulls.
     /// The same, but another worker's gradient of them has arrived meanwhile.
     std::vector<lease> taken;
     std::vector<lease> to_send; ///< Those that it was not told of yet.
@@ -228,6 +234,7 @@ private:
   void grant(std::span<const worker_id> who);
   release_order hand_over(worker_id id, member& who);
   void give_back(member& who, lease_id id);
+  void give_back_outlying(member& who);
   bool has_work() const;
   std::optional<lease> grant_again(const member& to);
   bool left_to_other(lease_id id);

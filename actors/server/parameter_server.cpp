@@ -180,7 +180,10 @@ void parameter_server_state::push_refused(const arrived_push& push, errc why,
   const auto& id = push.header.id;
   decide(inputs::arrived{push.header, leases_for_log(push), why, reason, 0,
                          push.norm});
-  if (scheduler_.refuse(in_short(push.header)))
+  auto facts = in_short(push.header);
+  auto too_many = why == errc::outlier ? scheduler_.refuse_outlier(facts)
+                                       : scheduler_.refuse(facts);
+  if (too_many)
     expel(id.worker, id.life, "(" + reason + "); " + remedy_for(why));
 }
 

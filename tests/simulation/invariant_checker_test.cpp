@@ -4,8 +4,6 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include <memory>
-
 using namespace troupe;
 using simulation::invariant_checker;
 
@@ -327,38 +325,35 @@ TEST_CASE("a sound gradient that is refused is seen") {
 }
 
 TEST_CASE("a judgement of a norm that others do not bear out is seen") {
-  auto push_of = [](played_run& run, cores::judged_norm norm, errc refused) {
-    event at;
+  // What is broken when worker 0 pushes, and norms 1 and 3 of others are known.
+  auto found = [](std::optional<double> factor, cores::judged_norm norm,
+                  errc refused) {
+    played_run run{"async", {}, factor};
+    run.join(two, first);
     inputs::arrived push;
+    push.header.samples = 4;
+    for (auto who : {one, two}) {
+      push.header.id = {who, first, sequence{1}};
+      if (factor) {
+        push.norm = {who == one ? 1.0 : 3.0};
+        run.watch.judged(push);
+      }
+    }
     run.release(zero, 0);
     push.header = run.push(zero);
     push.refused = refused;
     push.norm = norm;
+    event at;
     at.what = push;
     run.watch.on_event(at);
     return run.broken();
   };
-  auto run_of = [](std::optional<double> factor) {
-    auto out =
-      std::make_unique<played_run>("async", std::vector<uint64_t>{}, factor);
-    out->join(two, first);
-    for (auto who : {one, two})
-      if (factor)
-        out->watch.judged(
-          {push_header{{who, first, sequence{1}}, {}, {}, {}, 4},
-           {},
-           errc::none,
-           {},
-           0,
-           cores::judged_norm{who == one ? 1.0 : 3.0}});
-    return out;
-  };
-  CHECK(push_of(*run_of(10), {20, 2.0, false}, errc::none).empty());
-  CHECK(push_of(*run_of(10), {20.1, 2.0, true}, errc::outlier).empty());
-  CHECK(push_of(*run_of(10), {20.1, 2.0, false}, errc::none) == "sound");
-  CHECK(push_of(*run_of(10), {20, 2.0, true}, errc::outlier) == "sound");
-  CHECK(push_of(*run_of(10), {20, 1.0, true}, errc::outlier) == "sound");
-  CHECK(push_of(*run_of({}), {20, 2.0, false}, errc::none) == "sound");
+  CHECK(found(10, {20, 2.0, false}, errc::none).empty());
+  CHECK(found(10, {20.1, 2.0, true}, errc::outlier).empty());
+  CHECK(found(10, {20.1, 2.0, false}, errc::none) == "sound");
+  CHECK(found(10, {20, 2.0, true}, errc::outlier) == "sound");
+  CHECK(found(10, {20, 1.0, true}, errc::outlier) == "sound");
+  CHECK(found({}, {20, 2.0, false}, errc::none) == "sound");
 }
 
 TEST_CASE("a cluster that stands still is seen, but not while a fault lasts") {

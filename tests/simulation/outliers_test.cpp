@@ -25,7 +25,7 @@ const words strict{"--workers",
                    "--compute-time",
                    "gamma(mean=1,cv=0.5)"};
 
-words steps(const std::string& policy) {
+words under(const std::string& policy) {
   auto one_by_one = policy == "ssp" || policy == "async";
   return {"--policy", policy, "--max-steps", one_by_one ? "48" : "12"};
 }
@@ -56,17 +56,17 @@ TEST_CASE("under every policy the same gradients are refused, in a repetition, "
   for (const auto* policy : {"sync", "backup", "ssp", "async"}) {
     INFO(policy);
     temporary_folder folder;
-    auto first = run_in(folder / "run", strict + steps(policy));
+    auto first = run_in(folder / "run", strict + under(policy));
     CHECK(refused_in(first) > 0);
-    CHECK(run(strict + steps(policy)).metrics == first.metrics);
+    CHECK(run(strict + under(policy)).metrics == first.metrics);
     check_replay(folder / "run", first, folder / "again");
-    auto shards = run(strict + steps(policy) + words{"--shards", "3"});
+    auto shards = run(strict + under(policy) + words{"--shards", "3"});
     CHECK(figures(shards.summary) == figures(first.summary));
   }
 }
 
 TEST_CASE("the log has the norm and the median of what was refused") {
-  auto found = run(strict + steps("sync"));
+  auto found = run(strict + under("sync"));
   std::istringstream lines{found.metrics};
   uint64_t refused = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -88,9 +88,9 @@ TEST_CASE("outliers are found among compressed gradients, and in networks of "
         words{"--mode", "pipeline", "--stages", "2", "--micro-batches", "4"},
         words{"--topology", "peers"}}) {
     INFO(how[1]);
-    auto first = run(strict + steps("sync") + how);
+    auto first = run(strict + under("sync") + how);
     CHECK(refused_in(first) > 0);
-    CHECK(run(strict + steps("sync") + how).metrics == first.metrics);
+    CHECK(run(strict + under("sync") + how).metrics == first.metrics);
   }
 }
 
@@ -107,7 +107,7 @@ TEST_CASE("with the usual factor nothing of an honest run is refused") {
 TEST_CASE("faults and refusals together break no promise") {
   for (int seed = 1; seed <= 8; ++seed) {
     INFO(seed);
-    auto found = run(strict + steps(seed % 2 == 0 ? "async" : "sync") +
+    auto found = run(strict + under(seed % 2 == 0 ? "async" : "sync") +
                      words{"--faults", "random(" + std::to_string(seed) + ")"});
     CHECK(found.summary["status"] == "completed");
   }

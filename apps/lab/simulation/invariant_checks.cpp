@@ -256,13 +256,13 @@ void invariant_checker::judged(const inputs::arrived& push) {
   auto wrong = [&](const std::string& how) {
     breached("sound", text(push.header) + how);
   };
+  if (!push.norm) {
+    if (rules_.norm_factor && push.refused == errc::none)
+      wrong(" is not judged by its norm");
+    return;
+  }
   if (!rules_.norm_factor)
-    return push.norm
-             ? wrong(" is judged by its norm, and norms are not watched")
-             : void();
-  if (!push.norm)
-    return push.refused == errc::none ? wrong(" is not judged by its norm")
-                                      : void();
+    return wrong(" is judged by its norm, and norms are not watched");
   const auto& [norm, median, is_outlier] = *push.norm;
   auto who = push.header.id.worker;
   auto expected = median_of_others(who, push.header.samples);

@@ -48,7 +48,7 @@ double norm_of(double x) {
 
 } // namespace
 
-TEST_CASE("an outlier is refused, and the worker goes on with its samples") {
+TEST_CASE("an outlier is refused, and its samples go to another worker") {
   watching_server on;
   auto& play = on.play;
   for (auto who : {w0, w1, w2})
@@ -57,10 +57,11 @@ TEST_CASE("an outlier is refused, and the worker goes on with its samples") {
   CHECK(play.push(w0, 1.F)->code() == errc::outlier);
   on.go_on(w0);
   CHECK(play.players[w0].reads == version{3}); // It has made no step.
-  auto again = play.players[w0].leases.back();
+  CHECK(play.players[w0].leases.back().first > work.first);
+  on.train(w1, 0.001F);
+  auto again = play.players[w1].leases.back();
   CHECK(again.first == work.first);
   CHECK(again.count == work.count);
-  on.train(w0, 0.001F);
   const auto& refused = on.arrived.at(3);
   CHECK(refused.refused() == "outlier");
   CHECK(std::abs(refused.norm() / norm_of(1) - 1) < 1e-6);
