@@ -28,7 +28,7 @@ void norm_watch::history::add(const entry& next) {
   ++count;
 }
 
-double norm_watch::history::median_for(uint64_t samples) const {
+double norm_watch::history::norm_for(uint64_t samples) const {
   std::array<double, recent> norms{};
   auto filled = std::min(count, recent);
   for (size_t i = 0; i < filled; ++i) {
@@ -36,7 +36,8 @@ double norm_watch::history::median_for(uint64_t samples) const {
                  static_cast<double>(std::max<uint64_t>(samples, 1));
     norms[i] = entries[i].norm * std::sqrt(std::max(ratio, 1.0));
   }
-  return median_of({norms.data(), filled});
+  auto newest = norms[(count - 1) % recent];
+  return std::max(newest, median_of({norms.data(), filled}));
 }
 
 std::optional<double> norm_watch::median_of_others(worker_id who,
@@ -44,7 +45,7 @@ std::optional<double> norm_watch::median_of_others(worker_id who,
   std::vector<double> others;
   for (const auto& [other, its] : known_)
     if (other != who || mutation(bug::own_norm_counts))
-      others.push_back(its.median_for(samples));
+      others.push_back(its.norm_for(samples));
   if (others.size() < fewest_others)
     return std::nullopt;
   return median_of(others);

@@ -3,10 +3,10 @@
 // those of the other workers' gradients. docs/design/0038-outliers.md has the
 // reasons.
 //
-// Each worker is known by the norms of its last few gradients, those that were
-// refused as outliers among them. So when the gradients of all workers grow at
-// once, each loses a few of them and then all go on; and however many a worker
-// sends, its own norms never count for itself.
+// Each worker is known by the median of its last few norms, or by the newest of
+// them if that is larger; those of outliers are among them. So when the
+// gradients of all workers grow at once, each loses one at most and then all go
+// on; and however many a worker sends, its own norms never count for itself.
 //
 // A gradient is the mean over its samples, as a step weighs it. The mean of
 // fewer samples has more noise, at most by the root of the ratio; so the norm
@@ -27,8 +27,8 @@ namespace troupe::cores {
 /// The L2 norm of a gradient, beside those of the other workers.
 struct judged_norm {
   double norm = 0;
-  /// Of the other workers' norms, each of which is the median of its last
-  /// ones; nothing while too few workers are known.
+  /// Of the norms by which the other workers are known; nothing while these are
+  /// too few.
   std::optional<double> median{};
   bool is_outlier = false;
 };
@@ -67,7 +67,7 @@ private:
     size_t count = 0; ///< Of all gradients so far.
 
     void add(const entry& next);
-    double median_for(uint64_t samples) const;
+    double norm_for(uint64_t samples) const;
   };
 
   std::optional<double> median_of_others(worker_id who, uint64_t samples) const;

@@ -247,7 +247,8 @@ invariant_checker::median_of_others(worker_id who, uint64_t samples) const {
                                             static_cast<double>(samples))
                          : norm);
     }
-    others.push_back(middle_of(std::move(recent)));
+    auto newest = recent.back();
+    others.push_back(std::max(newest, middle_of(std::move(recent))));
   }
   return others.size() < 2 ? std::nullopt : std::optional{middle_of(others)};
 }
