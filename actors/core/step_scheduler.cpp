@@ -110,6 +110,7 @@ orders step_scheduler::push(const push_facts& facts) {
   held_leases_ += facts.from.size();
   auto in_vain = take_from_others(facts);
   auto out = carry_out(policy_->on_arrival({facts.id, facts.computed_on}));
+  give_back_outlying(members_.at(facts.id.worker));
   for (auto one : in_vain)
     if (!out.stop && std::ranges::count(out.cancel, one) == 0)
       out.cancel.push_back(one);
@@ -147,7 +148,6 @@ orders step_scheduler::pull(worker_id who, lease_id abandoned) {
     auto out = carry_out(policy_->on_pull(who));
     if (late && !left_to_other(abandoned))
       ledger_.give_up(abandoned);
-    give_back_outlying(members_.at(who));
     return with_rest(std::move(out));
   }
   default: // A later decision releases it.
@@ -326,6 +326,7 @@ void step_scheduler::release(std::span<const worker_id> who, orders& out) {
     if (found == members_.end())
       continue;
     if (found->second.leases.empty()) {
+      give_back_outlying(found->second);
       found->second.where = place::resting;
       out_of_work_.push_back(id);
       continue;
@@ -470,6 +471,7 @@ orders step_scheduler::drop_taken(const push_facts& facts) {
   out.drop.push_back(
     {facts.id, policy_->current().value - facts.computed_on.value});
   append(carry_out(policy_->on_pull(facts.id.worker)), out);
+  give_back_outlying(members_.at(facts.id.worker));
   for (auto id : rest)
     if (!left_to_other(id))
       ledger_.give_up(id);

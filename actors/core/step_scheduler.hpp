@@ -149,9 +149,9 @@ public:
   /// expelled.
   bool refuse(const push_facts& facts);
 
-  /// The same for an outlier. Its lease is given back when the worker has
-  /// pulled, and so has got other samples: those of this lease may be what
-  /// makes the gradient large.
+  /// The same for an outlier. Its lease is given back when a later gradient of
+  /// the worker is sound, or nothing else is left for it: the samples may be
+  /// what makes the gradient large, so the worker is judged by others, too.
   bool refuse_outlier(const push_facts& facts);
 
   /// A worker asks for weights. `abandoned` is the lease that it gave up.
@@ -214,7 +214,7 @@ private:
     bool dropped = false; ///< Whether that gradient was dropped.
     uint32_t ahead = leases_ahead;
     std::vector<lease_id> leases;   ///< Granted; neither pushed nor returned.
-    std::vector<lease_id> outlying; ///< Of outliers, until it pulls.
+    std::vector<lease_id> outlying; ///< Of outliers, not given back yet.
     /// The same, but another worker's gradient of them has arrived meanwhile.
     std::vector<lease> taken;
     std::vector<lease> to_send; ///< Those that it was not told of yet.

@@ -75,9 +75,14 @@ TEST_CASE("a worker gets other samples before those of its outlier") {
   auto next = on.uut.pull(w0, lease_id{0}).release.at(0).leases;
   REQUIRE(next.size() == 1);
   CHECK(next[0].first == 20);
-  auto later = on.uut.push(on.push_of(1, 1)).release.at(0).leases;
-  REQUIRE(later.size() == 1);
-  CHECK(later[0].first == 0);
+  on.leases.push_back(next[0]);
+  CHECK_FALSE(on.uut.refuse_outlier(on.push_of(1, 1)));
+  CHECK(on.uut.pull(w0, lease_id{0}).release.at(0).leases.at(0).first == 30);
+  // They return with its next gradient that is used.
+  CHECK(on.uut.push(on.push_of(2, 1)).release.at(0).leases.at(0).first == 40);
+  auto later = on.uut.ledger();
+  CHECK(later.grant(w1)->first == 0);
+  CHECK(later.grant(w1)->first == 10);
 }
 
 TEST_CASE("the samples of an outlier return with the leave of its worker") {

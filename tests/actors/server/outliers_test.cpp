@@ -58,6 +58,7 @@ TEST_CASE("an outlier is refused, and its samples go to another worker") {
   on.go_on(w0);
   CHECK(play.players[w0].reads == version{3}); // It has made no step.
   CHECK(play.players[w0].leases.back().first > work.first);
+  on.train(w0, 0.001F);
   on.train(w1, 0.001F);
   auto again = play.players[w1].leases.back();
   CHECK(again.first == work.first);
