@@ -272,7 +272,7 @@ TEST_CASE("outliers are found over all shards, and again in a replay") {
   sharded_server all{on, 3,
                      flags{"--policy", "async", "--workers", "3",
                            "--batch-size", "8", "--max-steps", "60",
-                           "--outliers", "refuse(factor=1.1)"}};
+                           "--outliers", "refuse(factor=1.5)"}};
   auto workers = workers_of(on, 3, {"--threads", "1"});
   all.check_ends(0);
   check_ends_of(workers, 0);

@@ -12,22 +12,22 @@ using testing::temporary_folder;
 
 namespace {
 
-/// Ends within the first epoch, so that what is refused is not needed.
+/// Batches are so small that their gradients differ much.
 const words strict{"--workers",
                    "4",
                    "--batch-size",
-                   "8",
+                   "4",
                    "--eval-freq",
                    "1000",
                    "--outliers",
-                   "refuse(factor=1.1)",
+                   "refuse(factor=1.5)",
                    "--tape",
                    "--compute-time",
                    "gamma(mean=1,cv=0.5)"};
 
 words under(const std::string& policy) {
   auto one_by_one = policy == "ssp" || policy == "async";
-  return {"--policy", policy, "--max-steps", one_by_one ? "48" : "12"};
+  return {"--policy", policy, "--max-steps", one_by_one ? "160" : "40"};
 }
 
 uint64_t refused_in(const virtual_outcome& of) {
@@ -74,7 +74,7 @@ TEST_CASE("the log has the norm and the median of what was refused") {
     if (entry["kind"] != "refused")
       continue;
     ++refused;
-    CHECK(entry["norm"].get<double>() > 1.1 * entry["median"].get<double>());
+    CHECK(entry["norm"].get<double>() > 1.5 * entry["median"].get<double>());
   }
   CHECK(refused == refused_in(found));
 }
@@ -84,7 +84,7 @@ TEST_CASE("outliers are found among compressed gradients, and in networks of "
   for (const auto& how :
        {words{"--compression", "int8"},
         words{"--compression", "topk(share=0.1)"},
-        words{"--mode", "remote-forward", "--placement", "conv*=ps:0"},
+        words{"--mode", "remote-forward", "--placement", "conv*=ps:0,*=worker"},
         words{"--mode", "pipeline", "--stages", "2", "--micro-batches", "4"},
         words{"--topology", "peers"}}) {
     INFO(how[1]);
@@ -101,6 +101,18 @@ TEST_CASE("with the usual factor nothing of an honest run is refused") {
     auto watched = run(usual + words{"--outliers", "refuse"});
     CHECK(refused_in(watched) == 0);
     CHECK(watched.sha256() == run(usual).sha256());
+  }
+}
+
+TEST_CASE(
+  "what is refused is used later, to the last sample of the last epoch") {
+  for (const auto* policy : {"sync", "backup", "ssp", "async"}) {
+    INFO(policy);
+    auto found = run({"--workers", "4", "--batch-size", "16", "--epochs", "2",
+                      "--eval-freq", "1000", "--policy", policy, "--outliers",
+                      "refuse(factor=2)"});
+    CHECK(refused_in(found) > 0);
+    CHECK(found.summary["samples_applied"] == 2 * 1437);
   }
 }
 
