@@ -5,7 +5,7 @@
 //
 // Each worker is known by the median of its last few norms, or by the newest of
 // them if that is larger; those of outliers are among them. So when the
-// gradients of all workers grow at once, each loses one at most and then all go
+// gradients of all workers grow at once, each loses one or two and then all go
 // on; and however many a worker sends, its own norms never count for itself.
 //
 // A gradient is the mean over its samples, as a step weighs it. The mean of
