@@ -27,7 +27,8 @@ constexpr std::array<std::string_view, static_cast<size_t>(errc::count_)> names{
   "disk",
   "protocol_violation",
   "expelled",
-  "failed"};
+  "failed",
+  "outlier"};
 
 /// A peer may send a text of any length; the user's line is limited to this.
 constexpr size_t longest_line = 1000;

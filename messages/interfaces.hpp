@@ -22,8 +22,9 @@ using caf::result;
 /// is in its own process or on another host.
 using parameter_server_actor = caf::typed_actor<
   // Delivers a gradient; the answer is the next weights. Errors: wrong_size,
-  // not_finite, protocol_violation, duplicate (then pull), unknown_member,
-  // stale_incarnation (then register again), shutting_down, peer_lost.
+  // not_finite, outlier, protocol_violation, duplicate (then pull),
+  // unknown_member, stale_incarnation (then register again), shutting_down,
+  // peer_lost.
   result<release_header, payload>(push_atom, push_header, payload),
   // Asks for weights without delivering a gradient.
   result<release_header, payload>(pull_atom, pull_header),

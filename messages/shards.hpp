@@ -30,6 +30,9 @@ struct part_report {
   request_id request;
   push_id gradient;          ///< Of a push; its `seq` is 0 in a pull.
   errc refused = errc::none; ///< Why the shard has not taken its part.
+  /// The sum of the squares of its part, where norms are watched: numbers that
+  /// add up to it exactly (models/optim/exact_sum.hpp).
+  std::vector<real> squares{};
 };
 
 /// The order to a remote shard to make one step.
@@ -127,7 +130,8 @@ template <class Inspector>
 bool inspect(Inspector& f, part_report& x) {
   return f.object(x).fields(
     f.field("shard", x.shard), f.field("request", x.request),
-    f.field("gradient", x.gradient), f.field("refused", x.refused));
+    f.field("gradient", x.gradient), f.field("refused", x.refused),
+    f.field("squares", x.squares));
 }
 
 template <class Inspector>

@@ -74,10 +74,13 @@ orders step_scheduler::leave(worker_id who, life_number life) {
   for (auto id : gone.leases)
     if (!mutation(bug::lease_kept_on_leave) && !left_to_other(id))
       ledger_.give_back(id);
+  give_back_outlying(gone);
   ledger_.leave(who);
   std::erase(resting_, who);
   window_.forget(who);
   refusals_.forget(who);
+  if (norms_)
+    norms_->forget(who);
   if (gone.where == place::enlisted)
     return {};
   --joined_;
@@ -107,6 +110,7 @@ orders step_scheduler::push(const push_facts& facts) {
   held_leases_ += facts.from.size();
   auto in_vain = take_from_others(facts);
   auto out = carry_out(policy_->on_arrival({facts.id, facts.computed_on}));
+  give_back_outlying(members_.at(facts.id.worker));
   for (auto one : in_vain)
     if (!out.stop && std::ranges::count(out.cancel, one) == 0)
       out.cancel.push_back(one);
@@ -120,6 +124,17 @@ bool step_scheduler::refuse(const push_facts& facts) {
     give_back(who, id);
   window_.done(facts.id);
   return refusals_.refused(facts.id.worker);
+}
+
+bool step_scheduler::refuse_outlier(const push_facts& facts) {
+  auto& who = members_.at(facts.id.worker);
+  for (auto id : facts.from) {
+    if (std::erase(who.leases, id) == 0 || left_to_other(id))
+      continue;
+    std::erase(again_, id); // It is free soon.
+    who.outlying.push_back(id);
+  }
+  return refuse(facts);
 }
 
 orders step_scheduler::pull(worker_id who, lease_id abandoned) {
@@ -311,6 +326,7 @@ void step_scheduler::release(std::span<const worker_id> who, orders& out) {
     if (found == members_.end())
       continue;
     if (found->second.leases.empty()) {
+      give_back_outlying(found->second);
       found->second.where = place::resting;
       out_of_work_.push_back(id);
       continue;
@@ -357,6 +373,11 @@ release_order step_scheduler::hand_over(worker_id id, member& who) {
 
 void step_scheduler::give_back(member& who, lease_id id) {
   if (std::erase(who.leases, id) != 0 && !left_to_other(id))
+    ledger_.give_back(id);
+}
+
+void step_scheduler::give_back_outlying(member& who) {
+  for (auto id : std::exchange(who.outlying, {}))
     ledger_.give_back(id);
 }
 
@@ -450,6 +471,7 @@ orders step_scheduler::drop_taken(const push_facts& facts) {
   out.drop.push_back(
     {facts.id, policy_->current().value - facts.computed_on.value});
   append(carry_out(policy_->on_pull(facts.id.worker)), out);
+  give_back_outlying(members_.at(facts.id.worker));
   for (auto id : rest)
     if (!left_to_other(id))
       ledger_.give_up(id);

@@ -22,6 +22,7 @@
 // thread-safe.
 
 #include "actors/core/data_ledger.hpp"
+#include "actors/core/norm_watch.hpp"
 #include "actors/core/push_hash.hpp"
 #include "actors/core/push_window.hpp"
 #include "actors/core/refusals.hpp"
@@ -104,6 +105,9 @@ public:
                  stop_rule stop, version start,
                  life_number server = life_number{1});
 
+  /// From now on `judge_norm` finds outliers. @param factor As in `norm_watch`.
+  void watch_norms(double factor) { norms_.emplace(factor); }
+
   /// To be called first for each message of a worker. `server` is the life of
   /// the server that the message is meant for.
   standing look_at(worker_id who, life_number life, life_number server) const;
@@ -128,6 +132,15 @@ public:
   /// Whether `admit` would return `fresh`.
   bool is_fresh(const push_id& id) const;
 
+  bool watches_norms() const { return norms_.has_value(); }
+
+  /// Judges the norm of a sound gradient, once, before `push` or, for an
+  /// outlier, `refuse`.
+  /// @pre watches_norms() @param samples That it is the mean of.
+  judged_norm judge_norm(worker_id who, double norm, uint64_t samples) {
+    return norms_->judge(who, norm, samples);
+  }
+
   /// A sound gradient arrived.
   orders push(const push_facts& facts);
 
@@ -135,6 +148,11 @@ public:
   /// Returns true when the worker has sent too many of them and is to be
   /// expelled.
   bool refuse(const push_facts& facts);
+
+  /// The same for an outlier. Its lease is given back when a later gradient of
+  /// the worker is sound, or nothing else is left for it: the samples may be
+  /// what makes the gradient large, so the worker is judged by others, too.
+  bool refuse_outlier(const push_facts& facts);
 
   /// A worker asks for weights. `abandoned` is the lease that it gave up.
   orders pull(worker_id who, lease_id abandoned);
@@ -195,7 +213,8 @@ private:
     sequence last{0};     ///< Of its gradients.
     bool dropped = false; ///< Whether that gradient was dropped.
     uint32_t ahead = leases_ahead;
-    std::vector<lease_id> leases; ///< Granted; neither pushed nor returned.
+    std::vector<lease_id> leases;   ///< Granted; neither pushed nor returned.
+    std::vector<lease_id> outlying; ///< Of outliers, not given back yet.
     /// The same, but another worker's gradient of them has arrived meanwhile.
     std::vector<lease> taken;
     std::vector<lease> to_send; ///< Those that it was not told of yet.
@@ -215,6 +234,7 @@ private:
   void grant(std::span<const worker_id> who);
   release_order hand_over(worker_id id, member& who);
   void give_back(member& who, lease_id id);
+  void give_back_outlying(member& who);
   bool has_work() const;
   std::optional<lease> grant_again(const member& to);
   bool left_to_other(lease_id id);
@@ -230,6 +250,7 @@ private:
   life_number server_;
   push_window window_;
   refusals refusals_;
+  std::optional<norm_watch> norms_; ///< Nothing: norms are not watched.
   policies::by_rank<member> members_;
   std::vector<worker_id> out_of_work_; ///< They rest, but are in the policy.
   std::vector<worker_id> resting_;

@@ -63,6 +63,8 @@ struct arrived {
   errc refused = errc::none;
   std::string reason{}; ///< Why it was refused, as text for people.
   uint64_t bytes = 0;   ///< Of the part of it that the lead got.
+  /// If norms are watched, and the gradient is sound.
+  std::optional<cores::judged_norm> norm{};
 };
 
 /// The leases of this worker take longer than they should while others have

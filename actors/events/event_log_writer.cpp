@@ -111,6 +111,11 @@ void event_log_writer::fill(const inputs::arrived& cause) {
   out.set_idle_seconds(header.idle_seconds);
   out.set_skipped(header.skipped);
   put(header.metrics, out);
+  if (cause.norm) {
+    out.set_norm(cause.norm->norm);
+    if (cause.norm->median)
+      out.set_median(*cause.norm->median);
+  }
   if (cause.refused != errc::none)
     out.set_refused(to_string(cause.refused));
 }

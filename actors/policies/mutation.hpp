@@ -28,10 +28,11 @@ enum class bug : uint8_t {
   update_lost,             ///< Acknowledged, but left out of the sum.
   version_skipped,         ///< Every eighth update makes two versions.
   gives_up_at_once,        ///< A worker that is refused never tries again.
-  part_of_another          ///< A rank gets samples of the next rank's part.
+  part_of_another,         ///< A rank gets samples of the next rank's part.
+  own_norm_counts          ///< A worker's own norms are among the others'.
 };
 
-inline constexpr auto last_bug = bug::part_of_another;
+inline constexpr auto last_bug = bug::own_norm_counts;
 
 #ifdef TROUPE_MUTATIONS
 

@@ -176,10 +176,15 @@ void metrics_log::cancelled(uint64_t step, double time, worker_id who) {
 }
 
 void metrics_log::refused(uint64_t step, double time, worker_id who,
-                          std::string_view reason) {
+                          std::string_view reason,
+                          const std::optional<cores::judged_norm>& norm) {
   auto line = line_of("refused", step, time);
   line["worker"] = who.value;
   line["reason"] = reason;
+  if (norm) {
+    line["norm"] = norm->norm;
+    line["median"] = norm->median.value_or(0);
+  }
   file_.append(text_of(line));
 }
 

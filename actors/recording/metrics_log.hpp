@@ -7,6 +7,7 @@
 // Owned by the recorder, called on its thread; not thread-safe. Throws
 // `run_error` when the disk is full.
 
+#include "actors/core/norm_watch.hpp"
 #include "actors/log_files/line_file.hpp"
 #include "config/sources/resolve.hpp"
 #include "config/values/metrics.hpp"
@@ -103,9 +104,10 @@ public:
   /// A computation was cancelled (`late`: cancel).
   void cancelled(uint64_t step, double time, worker_id who);
 
-  /// A gradient was not accepted: wrong size, not finite, an older life.
+  /// A gradient was not accepted: wrong size, not finite, an outlier.
   void refused(uint64_t step, double time, worker_id who,
-               std::string_view reason);
+               std::string_view reason,
+               const std::optional<cores::judged_norm>& norm = {});
 
   /// Epoch `number` (0, 1, ...) is complete.
   void epoch(uint64_t step, double time, uint64_t number);

@@ -68,6 +68,7 @@ struct cancelled {
 struct refused {
   worker_id who;
   std::string reason;
+  std::optional<cores::judged_norm> norm{}; ///< Of an outlier.
 };
 
 struct epoch {

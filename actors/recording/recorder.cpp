@@ -122,7 +122,7 @@ void recorder_state::put(const note& at, const notes::cancelled& entry) {
 }
 
 void recorder_state::put(const note& at, const notes::refused& entry) {
-  metrics_.refused(at.step, at.time, entry.who, entry.reason);
+  metrics_.refused(at.step, at.time, entry.who, entry.reason, entry.norm);
   if (wall_.elapsed() - refusal_said_ < 1) // All are in the log.
     return;
   refusal_said_ = wall_.elapsed();

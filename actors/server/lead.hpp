@@ -42,6 +42,8 @@ struct arrived_push {
   /// Its leases, in their order; nothing unless its worker has all of them, and
   /// they have as many samples as it says.
   std::optional<std::vector<lease>> from;
+  /// If norms are watched, and the gradient is sound.
+  std::optional<cores::judged_norm> norm{};
 };
 
 class lead : public note_sink {

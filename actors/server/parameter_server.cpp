@@ -145,6 +145,14 @@ std::vector<lease> leases_for_log(const arrived_push& push) {
   return {{push.header.from, 0, 0, push.header.samples}};
 }
 
+/// What to do about a worker whose gradients were refused for this reason.
+std::string remedy_for(errc why) {
+  return why == errc::outlier
+           ? "look at its data and its machine, or give --outliers a larger "
+             "factor"
+           : "if the loss grew before, lower --lr";
+}
+
 cores::push_facts in_short(const push_header& header) {
   return {header.id, header.computed_on, header.leases()};
 }
@@ -157,7 +165,8 @@ void parameter_server_state::push_arrived(const arrived_push& push) {
                          leases_for_log(push),
                          errc::none,
                          {},
-                         push.gradient.shape().bytes()},
+                         push.gradient.shape().bytes(),
+                         push.norm},
          scheduler_.push(in_short(push.header)));
 }
 
@@ -169,9 +178,13 @@ void parameter_server_state::pull_arrived(const pull_header& header) {
 void parameter_server_state::push_refused(const arrived_push& push, errc why,
                                           const std::string& reason) {
   const auto& id = push.header.id;
-  decide(inputs::arrived{push.header, leases_for_log(push), why, reason});
-  if (scheduler_.refuse(in_short(push.header)))
-    expel(id.worker, id.life, reason);
+  decide(inputs::arrived{push.header, leases_for_log(push), why, reason, 0,
+                         push.norm});
+  auto facts = in_short(push.header);
+  auto too_many = why == errc::outlier ? scheduler_.refuse_outlier(facts)
+                                       : scheduler_.refuse(facts);
+  if (too_many)
+    expel(id.worker, id.life, "(" + reason + "); " + remedy_for(why));
 }
 
 void parameter_server_state::enlist(inputs::enlisted cause,
@@ -368,8 +381,7 @@ void parameter_server_state::expel(worker_id who, life_number life,
                                    const std::string& reason) {
   auto line = "expelled: its last " +
               std::to_string(cores::refusals::default_limit) +
-              " gradients were refused (" + reason +
-              "); if the loss grew before, lower --lr";
+              " gradients were refused " + reason;
   self_->send(coordinator_, leave_atom_v, who, life, line);
   if (scheduler_.members() == 1)
     ending_.fail("no worker is left; the last was " + line);

@@ -95,6 +95,8 @@ struct parameter_server_parts {
   /// Of this node's GPU, if the shards add up gradients over NCCL; or null.
   transport::gpu_exchange_ptr exchange{};
   uint32_t rules = policies::newest_rules; ///< Of decision.
+  /// In a replay: the norm of the gradient that has just arrived; else empty.
+  std::function<double()> recorded_norm{};
   recording::note_window notes{}; ///< Limits how far the recorder may lag.
   /// Whether it looks for workers that hang or are late, by the clock.
   bool watches = false;

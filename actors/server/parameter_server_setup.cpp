@@ -123,6 +123,7 @@ worker_requests_parts parameter_server_state::requests_parts() {
   out.model = &model_;
   out.shards = &shards_;
   out.takes_offers = parts_.exchange != nullptr;
+  out.recorded_norm = parts_.recorded_norm;
   out.notes = &parts_.notes;
   return out;
 }

@@ -6,6 +6,7 @@
 #include "config/schema/policies.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/version.hpp"
+#include "config/values/outliers.hpp"
 #include "messages/run_record.hpp"
 #include "models/engine/tensor_memory.hpp"
 
@@ -58,10 +59,14 @@ shard_beginnings make_beginnings(const parameter_server_parts& parts) {
 // and join again.
 cores::step_scheduler make_step_scheduler(const parameter_server_parts& parts) {
   version start{parts.from.resumed ? parts.from.resumed->manifest.step() : 0};
-  return {policies::make_policy(make_policy_spec(parts.settings, parts.rules)),
-          make_ledger(parts),
-          cores::stop_rule{make_limits(parts.settings.training)}, start,
-          parts.life()};
+  const auto& training = parts.settings.training;
+  cores::step_scheduler out{
+    policies::make_policy(make_policy_spec(parts.settings, parts.rules)),
+    make_ledger(parts), cores::stop_rule{make_limits(training)}, start,
+    parts.life()};
+  if (auto factor = config::parse_outliers(training.outliers))
+    out.watch_norms(*factor);
+  return out;
 }
 
 void require_same_run(const parameter_server_parts& parts) {

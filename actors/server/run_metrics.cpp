@@ -119,7 +119,8 @@ void run_metrics::count_input(const event& at, const inputs::arrived& cause) {
     return;
   }
   statistics_.refused(cause.header.id.worker, times_of(cause.header));
-  record(at.newest, notes::refused{cause.header.id.worker, cause.reason});
+  record(at.newest,
+         notes::refused{cause.header.id.worker, cause.reason, cause.norm});
 }
 
 void run_metrics::count_input(const event&, const inputs::scored& cause) {

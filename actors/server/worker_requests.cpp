@@ -2,13 +2,27 @@
 
 #include "actors/runtime/run_is_over.hpp"
 
+#include <array>
+#include <cmath>
+#include <cstdio>
 #include <utility>
 
 namespace troupe {
 
 namespace {
 
-std::string reason_of(errc why) {
+/// For people.
+std::string rounded(double x) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3g", x);
+  return text.data();
+}
+
+std::string reason_of(const arrived_push& push, errc why) {
+  if (why == errc::outlier)
+    return "gradient has a norm of " + rounded(push.norm->norm) +
+           ", and the median of other workers' is " +
+           rounded(push.norm->median.value_or(0));
   if (why == errc::wrong_size)
     return "gradient does not have the model's size";
   if (why == errc::protocol_violation)
@@ -88,20 +102,27 @@ void worker_requests::accept(const push_header& header, const payload& gradient,
 
 // A GPU that fails here ends the run.
 void worker_requests::look_into(const request_id& id, arrived_push push) {
-  auto own = errc::none;
+  gradient_facts facts;
   if (push.gradient) {
     push.gradient = parts_.model->place(push.gradient);
-    if (!parts_.model->sound(push.gradient))
-      own = errc::not_finite;
+    facts = parts_.model->look_at(push.gradient);
   }
+  auto own = facts.is_sound ? errc::none : errc::not_finite;
   if (!parts_.shards->any())
-    return complete(push, own);
+    return complete(std::move(push), own, facts.squares);
   parts_.shards->expect(id, push.header.id, own,
-                        [this, push](errc why) { complete(push, why); });
+                        [this, push, squares = std::move(facts.squares)](
+                          errc why, const models::exact_sum& others) mutable {
+                          squares.add(others.parts());
+                          complete(push, why, squares);
+                        });
 }
 
 // All shards have their part, and it is known whether one has refused it.
-void worker_requests::complete(const arrived_push& push, errc refused) {
+void worker_requests::complete(arrived_push push, errc refused,
+                               const models::exact_sum& squares) {
+  if (refused == errc::none && parts_.scheduler->watches_norms())
+    refused = judge(push, squares);
   if (refused == errc::none)
     return lead_.push_arrived(push);
   auto why = refuse(push, refused);
@@ -111,6 +132,17 @@ void worker_requests::complete(const arrived_push& push, errc refused) {
     if (auto asks = std::exchange(who.asks, std::nullopt))
       asks->deliver(why);
   parts_.shards->drop({header.id});
+}
+
+// A replay takes the norm of the run, since a gradient that was refused is not
+// computed again.
+errc worker_requests::judge(arrived_push& push,
+                            const models::exact_sum& squares) {
+  auto norm =
+    parts_.recorded_norm ? parts_.recorded_norm() : std::sqrt(squares.value());
+  push.norm = parts_.scheduler->judge_norm(push.header.id.worker, norm,
+                                           push.header.samples);
+  return push.norm->is_outlier ? errc::outlier : errc::none;
 }
 
 void worker_requests::accept(const pull_header& header, weights_promise asks) {
@@ -124,7 +156,9 @@ void worker_requests::accept(const pull_header& header, weights_promise asks) {
   if (!parts_.shards->any())
     return lead_.pull_arrived(header);
   parts_.shards->expect(id, no_gradient, errc::none,
-                        [this, header](errc) { lead_.pull_arrived(header); });
+                        [this, header](errc, const models::exact_sum&) {
+                          lead_.pull_arrived(header);
+                        });
 }
 
 // -- checks -------------------------------------------------------------------
@@ -188,7 +222,7 @@ errc worker_requests::check(const arrived_push& push) const {
 }
 
 caf::error worker_requests::refuse(const arrived_push& push, errc why) {
-  auto reason = reason_of(why);
+  auto reason = reason_of(push, why);
   lead_.push_refused(push, why, reason);
   return caf::make_error(why, "worker " + to_string(push.header.id.worker) +
                                 ": " + reason);

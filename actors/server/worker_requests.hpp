@@ -29,6 +29,9 @@ struct worker_requests_parts {
   shard_group* shards = nullptr;
   /// Whether gradients may be offered, without their numbers.
   bool takes_offers = false;
+  /// In a replay: the norm of the gradient that has just arrived, as the run
+  /// has found it; else empty.
+  std::function<double()> recorded_norm{};
   /// Limits how far the recorder may lag: beyond that requests wait.
   recording::note_window* notes = nullptr;
 };
@@ -108,7 +111,9 @@ private:
               weights_promise asks);
   void accept(const pull_header& header, weights_promise asks);
   void look_into(const request_id& id, arrived_push push);
-  void complete(const arrived_push& push, errc refused);
+  void complete(arrived_push push, errc refused,
+                const models::exact_sum& squares);
+  errc judge(arrived_push& push, const models::exact_sum& squares);
   caf::error objection(const push_header& header);
   caf::error unwelcome(worker_id who, life_number life,
                        life_number server) const;

@@ -107,7 +107,7 @@ auto remote_shard_state::push(const push_header& header, const payload& part)
   request_id id{header.id.worker, header.id.life, header.request};
   auto offered = !part && parts_.exchange;
   if (!(part || offered) || part.shape() != parts_.weights) {
-    report(id, header.id, errc::wrong_size);
+    report({parts_.rank, id, header.id, errc::wrong_size});
     return caf::make_error(errc::wrong_size,
                            std::string{"part of a gradient does not have the "
                                        "size of its shard"});
@@ -115,20 +115,24 @@ auto remote_shard_state::push(const push_header& header, const payload& part)
   auto& last = last_[header.id.worker];
   if (header.id <= last) {
     // Names no push: the first one may be held for a step.
-    report(id, {}, errc::duplicate);
+    report({parts_.rank, id, {}, errc::duplicate});
     return caf::make_error(errc::duplicate, "gradient " + to_string(header.id) +
                                               " has arrived before");
   }
   last = header.id;
-  auto refused = offered ? errc::none : errc::not_finite;
+  part_report found{parts_.rank, id, header.id,
+                    offered ? errc::none : errc::not_finite};
   auto& held = held_[header.id];
   if (!offered) {
     held = versions_.place(part);
-    if (model_.sound(held))
-      refused = errc::none;
+    auto facts = model_.look_at(held);
+    if (facts.is_sound)
+      found.refused = errc::none;
+    found.squares.assign(facts.squares.parts().begin(),
+                         facts.squares.parts().end());
   }
   auto answer = hold(id, offered);
-  report(id, header.id, refused);
+  report(std::move(found));
   return answer;
 } catch (const std::exception& err) { // A GPU that has failed.
   auto why = caf::make_error(errc::failed, one_line(err));
@@ -138,10 +142,8 @@ auto remote_shard_state::push(const push_header& header, const payload& part)
 
 // Whatever a shard refuses the lead refuses, too, and gives its leases to
 // others.
-void remote_shard_state::report(const request_id& request,
-                                const push_id& gradient, errc refused) {
-  self_->send(lead_, report_atom_v,
-              part_report{parts_.rank, request, gradient, refused});
+void remote_shard_state::report(part_report part) {
+  self_->send(lead_, report_atom_v, std::move(part));
 }
 
 auto remote_shard_state::pull(const pull_header& header) -> weights_result {
@@ -149,7 +151,7 @@ auto remote_shard_state::pull(const pull_header& header) -> weights_result {
     return err;
   request_id id{header.worker, header.life, header.request};
   auto answer = hold(id);
-  report(id, {header.worker, header.life, sequence{0}}, errc::none);
+  report({parts_.rank, id, {header.worker, header.life, sequence{0}}});
   return answer;
 }
 

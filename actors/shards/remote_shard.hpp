@@ -73,7 +73,7 @@ private:
   weights_result push(const push_header& header, const payload& part);
   weights_result pull(const pull_header& header);
   caf::error unwelcome(worker_id who, life_number life) const;
-  void report(const request_id& request, const push_id& gradient, errc refused);
+  void report(part_report part);
   weights_result hold(const request_id& id, bool offered = false);
   void close(worker_id who, errc why, const std::string& text);
   void begin(transfer_id id, const shard_state& state,

@@ -40,7 +40,8 @@ auto shard_group::find(const request_id& id, const push_id& gradient)
   }
   if (found == open_.end())
     found =
-      open_.emplace(id.worker, open_request{id, gradient, 0, errc::none, {}})
+      open_
+        .emplace(id.worker, open_request{id, gradient, 0, errc::none, {}, {}})
         .first;
   return found->second.id == id ? &found->second : nullptr;
 }
@@ -63,6 +64,8 @@ void shard_group::note(const part_report& report) {
     return drop_part(report.gradient);
   ++what->reports;
   what->refuse(report.refused);
+  for (double part : report.squares)
+    what->squares.add(part);
   look(*what);
 }
 
@@ -71,7 +74,7 @@ void shard_group::look(open_request& request) {
     return;
   auto done = std::move(open_.extract(request.id.worker).mapped());
   decide(done.id);
-  done.then(done.refused);
+  done.then(done.refused, done.squares);
 }
 
 void shard_group::refuse(const request_id& id, const push_id& gradient) {
@@ -100,7 +103,7 @@ auto shard_group::forget(worker_id who) -> std::optional<open_request> {
 void shard_group::give_up(worker_id who) {
   auto gone = forget(who);
   if (gone && gone->gradient.seq.value > 0 && gone->then)
-    gone->then(errc::wrong_size);
+    gone->then(errc::wrong_size, gone->squares);
 }
 
 void shard_group::drop_part(const push_id& gradient) {

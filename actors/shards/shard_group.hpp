@@ -24,8 +24,9 @@ namespace troupe {
 
 class shard_group {
 public:
-  /// Gets why a part was refused, or `errc::none`.
-  using then_checked = std::function<void(errc)>;
+  /// Gets why a part was refused, or `errc::none`, and the sum of the squares
+  /// of the other shards' parts, where norms are watched.
+  using then_checked = std::function<void(errc, const models::exact_sum&)>;
 
   /// Seconds in which the registrar may tell why a shard is lost.
   static constexpr double for_the_reason = 1;
@@ -114,6 +115,7 @@ private:
     push_id gradient;
     size_t reports = 0;
     errc refused = errc::none; ///< The first refusal of a shard.
+    models::exact_sum squares; ///< Of the parts that were reported.
     then_checked then;         ///< Null until the lead has its part.
 
     void refuse(errc why) {

@@ -2,6 +2,7 @@
 
 #include "actors/runtime/tensor_payload.hpp"
 #include "config/text/failure.hpp"
+#include "config/values/outliers.hpp"
 #include "models/device/accelerator.hpp"
 #include "models/guarded.hpp"
 #include "models/optim/aggregate.hpp"
@@ -10,6 +11,7 @@
 #include <ATen/ops/empty_like.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -102,6 +104,7 @@ shard_model::shard_model(const config::training_settings& settings,
                          range_passes passes)
   : range_(range), device_(models::device_named(settings.device)),
     passes_(std::move(passes)),
+    watches_norms_(config::parse_outliers(settings.outliers).has_value()),
     optimizer_(optimizer_of(settings, layout_of(range, dtype), groups)) {
   // nop
 }
@@ -123,7 +126,21 @@ void shard_model::load(const models::flat_layout& whole,
   optimizer_->load(slots, record.steps());
 }
 
-bool shard_model::sound(const payload& gradient) const {
+// Squares that add up to a number are those of numbers. Where they do not, the
+// numbers may still be finite, and too large to be squared.
+gradient_facts shard_model::look_at(const payload& gradient) const {
+  gradient_facts out;
+  if (watches_norms_) {
+    constexpr double alone = 1; // Its own mean, whatever its share.
+    out.squares = squares({&gradient, 1}, {&alone, 1});
+    if (std::isfinite(out.squares.value()))
+      return out;
+  }
+  out.is_sound = is_sound(gradient);
+  return out;
+}
+
+bool shard_model::is_sound(const payload& gradient) const {
   if (gradient.finite().value_or(false))
     return true; // Else the statistics may be what is not finite.
   return !optimizer_ || models::guarded("checking a gradient", [&] {

@@ -49,6 +49,13 @@ struct range_passes {
   models::lanes across = {}; ///< Threads that share each pass.
 };
 
+/// What is found out about a gradient, or a part of it, before it is used.
+struct gradient_facts {
+  bool is_sound = true; ///< It has neither NaN nor infinity.
+  /// The sum of the squares of its numbers; 0 unless norms are watched.
+  models::exact_sum squares{};
+};
+
 class shard_model {
 public:
   /// No weights at all (`--gradients none`).
@@ -74,8 +81,9 @@ public:
 
   const models::element_range& range() const { return range_; }
 
-  /// Whether this range of the gradient has neither NaN nor infinity.
-  bool sound(const payload& gradient) const;
+  /// Looks at this range of a gradient: in one pass, or in none where it is
+  /// known to be finite and norms are not watched.
+  gradient_facts look_at(const payload& gradient) const;
 
   /// One step of this range: takes the mean of the gradients, weighted by their
   /// shares (messages/types.hpp: `shard_step`) and summed in this order, scales
@@ -116,6 +124,8 @@ private:
     std::vector<double> shares;
   };
 
+  bool is_sound(const payload& gradient) const;
+
   /// This range of a gradient, where the optimiser is.
   at::Tensor own(const payload& gradient) const;
 
@@ -129,6 +139,7 @@ private:
   models::element_range range_;
   c10::Device device_ = c10::kCPU;
   range_passes passes_;
+  bool watches_norms_ = false; ///< Of each gradient.
   std::unique_ptr<models::optimizer> optimizer_;
 };
 

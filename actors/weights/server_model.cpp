@@ -208,13 +208,15 @@ at::Tensor server_model::newest_flat() const {
   return has_weights() ? versions_->newest_flat() : at::Tensor{};
 }
 
-bool server_model::sound(const payload& gradient) const {
-  if (gradient.finite().value_or(false))
-    return true;
-  return part_.sound(gradient) &&
-         (!has_weights() || layout_->statistics().empty() ||
-          models::stays_finite(statistics_of(newest_flat()),
-                               statistics_of(to_tensor(gradient, device_))));
+gradient_facts server_model::look_at(const payload& gradient) const {
+  auto out = part_.look_at(gradient);
+  if (gradient.finite().value_or(false) || !has_weights() ||
+      layout_->statistics().empty())
+    return out;
+  out.is_sound = out.is_sound && models::stays_finite(
+                                   statistics_of(newest_flat()),
+                                   statistics_of(to_tensor(gradient, device_)));
+  return out;
 }
 
 double server_model::scale_of(const models::exact_sum& squares) const {

@@ -118,9 +118,10 @@ public:
     return versions_ ? versions_->place(gradient) : gradient;
   }
 
-  /// Whether the lead's part of the gradient has neither NaN nor infinity; the
-  /// statistics behind it may have some where the newest version has, too.
-  bool sound(const payload& gradient) const;
+  /// Looks at the lead's part of a gradient. It is sound if it has neither NaN
+  /// nor infinity; the statistics behind it may have some where the newest
+  /// version has, too.
+  gradient_facts look_at(const payload& gradient) const;
 
   /// Memory for the next version: that of the newest one if nobody reads it any
   /// more, else another buffer.

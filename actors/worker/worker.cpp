@@ -127,8 +127,9 @@ void worker_state::take_weights(const release_header& header,
 // by itself, and the end of the run is announced. After any other error this
 // place is useless: the session client gets another one.
 void worker_state::take_refusal(const caf::error& why) {
-  if (why == errc::not_finite || why == errc::wrong_size ||
-      why == errc::duplicate || why == errc::protocol_violation)
+  if (why == errc::not_finite || why == errc::outlier ||
+      why == errc::wrong_size || why == errc::duplicate ||
+      why == errc::protocol_violation)
     pull(lease_id{0});
   else if (why == errc::unknown_member || why == errc::stale_incarnation)
     self_->send(parts_.session, connect_atom_v);

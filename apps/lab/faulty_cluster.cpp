@@ -12,6 +12,7 @@
 #include "apps/trainer_node/one_process_cluster.hpp"
 #include "apps/trainer_node/participants.hpp"
 #include "config/text/failure.hpp"
+#include "config/values/outliers.hpp"
 #include "models/storage/checkpoint.hpp"
 
 #include <nlohmann/json.hpp>
@@ -145,6 +146,7 @@ private:
     out.policy = make_policy_spec(settings());
     out.samples = samples_;
     out.parts = parts_of_samples();
+    out.norm_factor = config::parse_outliers(settings().training.outliers);
     out.liveness = settings().cluster.liveness_timeout;
     out.joining = settings().cluster.join_timeout;
     auto link = link_terms_of(all_);

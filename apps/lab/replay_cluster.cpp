@@ -74,6 +74,9 @@ virtual_cluster start_replay(caf::actor_system& system, server_plan plan,
   parts.began = [began = driver.began] {
     return *began;
   };
+  parts.recorded_norm = [event_log = recorded.event_log] {
+    return event_log->norm();
+  };
   parts.event_log = compared_with(recorded.event_log, parts.event_log);
   server_actors all{
     system, {on_end, options.silent}, std::move(parts), plan.from};

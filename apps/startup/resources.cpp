@@ -7,6 +7,7 @@
 #include "config/schema/policies.hpp"
 #include "config/text/failure.hpp"
 #include "config/values/compression.hpp"
+#include "config/values/outliers.hpp"
 #include "models/device/accelerator.hpp"
 #include "models/device/gpu_choice.hpp"
 #include "models/device/nccl/network.hpp"
@@ -345,7 +346,7 @@ gpu_network_for(const config::settings& settings,
 }
 
 // The running statistics lie behind the gradients, and so are averaged as these
-// are.
+// are. In a sum nobody sees the norm of a single gradient.
 transport::gpu_exchange_ptr
 gpu_exchange_for(const config::settings& settings,
                  const std::function<void(const std::string&)>& say) {
@@ -353,6 +354,7 @@ gpu_exchange_for(const config::settings& settings,
   auto kind = config::parse_compression(settings.cluster.compression).kind;
   auto adds_up = config::is_peer(settings) && settings.cluster.shards > 1 &&
                  config::facts_of(settings.policy).summable &&
+                 !config::parse_outliers(settings.training.outliers) &&
                  settings.training.buffers == config::buffers_rule::average &&
                  (kind == none || kind == fp16 || kind == bf16);
   auto network = adds_up ? gpu_network_for(settings, say) : nullptr;

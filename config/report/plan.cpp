@@ -6,6 +6,7 @@
 #include "config/text/value.hpp"
 #include "config/values/address.hpp"
 #include "config/values/external.hpp"
+#include "config/values/outliers.hpp"
 #include "config/values/script.hpp"
 
 #include <algorithm>
@@ -111,6 +112,9 @@ std::string training_of(const settings& all) {
     result += ", averaged with " + print(training.ema_decay);
   if (training.clip_norm)
     result += ", gradients of norm " + print(*training.clip_norm) + " at most";
+  if (auto factor = parse_outliers(training.outliers))
+    result +=
+      ", none of a norm above " + print(*factor) + " times that of others";
   if (training.loss != training_settings{}.loss)
     result += ", loss " + training.loss;
   if (training.label_smoothing > 0)

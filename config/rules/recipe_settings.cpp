@@ -5,6 +5,7 @@
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
 #include "config/values/lr_schedule.hpp"
+#include "config/values/outliers.hpp"
 
 namespace troupe::config {
 
@@ -83,6 +84,11 @@ void check_recipe(const resolved& all) {
   if (training.label_smoothing > 0 && training.loss != training_settings{}.loss)
     refuse(all, "training.label-smoothing",
            "is for --loss " + training_settings{}.loss);
+  if (parse_outliers(training.outliers) &&
+      all.values.simulation.gradients == "none")
+    refuse(all, "training.outliers",
+           "looks at the norms of gradients, and --gradients none has no "
+           "gradients: leave one of the two out");
   check_autocast(all);
 }
 

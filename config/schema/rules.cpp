@@ -15,6 +15,7 @@
 #include "config/values/faults.hpp"
 #include "config/values/lr_schedule.hpp"
 #include "config/values/metrics.hpp"
+#include "config/values/outliers.hpp"
 #include "config/values/script.hpp"
 #include "config/values/synthetic.hpp"
 #include "config/values/tar_shards.hpp"
@@ -121,6 +122,14 @@ std::string lr_schedule(std::string& value) {
   value = in_small_letters(value);
   return reason([&]() -> std::string {
     parse_lr_schedule(value);
+    return "";
+  });
+}
+
+std::string outliers(std::string& value) {
+  value = in_small_letters(value);
+  return reason([&]() -> std::string {
+    parse_outliers(value);
     return "";
   });
 }

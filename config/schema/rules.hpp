@@ -46,6 +46,7 @@ std::string dataset(std::string& value); ///< A name, or a declaration.
 std::string augment(std::string& value);
 std::string compression(std::string& value);
 std::string lr_schedule(std::string& value);
+std::string outliers(std::string& value);
 std::string metric_target(std::string& value);
 std::string metric_order(std::string& value);
 std::string key_patterns(const std::string& value);

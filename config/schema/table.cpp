@@ -125,6 +125,11 @@ void add_training(std::vector<key>& table) {
   at.add("clip-norm", &s::clip_norm, scope::cluster, "X",
          "largest L2 norm of a step's gradient; a longer one is scaled down",
          above_zero);
+  at.add("outliers", &s::outliers, scope::cluster, "none|refuse(factor=X)",
+         "refuse: a gradient whose L2 norm is above X times the median of the "
+         "other workers' is not used, and a worker that sends nothing else is "
+         "expelled; at least three workers are needed",
+         rules::outliers);
   at.add("beta1", &s::beta1, scope::cluster, "X", "of adam, adamw and lamb",
          below_one);
   at.add("beta2", &s::beta2, scope::cluster, "X", "of adam, adamw and lamb",

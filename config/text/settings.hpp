@@ -156,6 +156,9 @@ struct training_settings {
   std::string param_groups;
   double ema_decay = 0; ///< Of the average of the weights; 0: there is none.
   std::optional<double> clip_norm; ///< Largest L2 norm of a step's gradient.
+  /// What becomes of gradients whose norm is far beyond those of the other
+  /// workers: none | refuse(factor=X); see outliers.hpp.
+  std::string outliers = "none";
   std::string lr_schedule = "constant"; ///< See lr_schedule.hpp.
   double warmup_epochs =
     0; ///< Epochs in which the rate rises to the schedule's.

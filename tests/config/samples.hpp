@@ -40,6 +40,7 @@ inline const std::map<std::string, std::string>& samples() {
     {"training.param-groups", "fc*.bias=lr=0.1 weight-decay=0.001"},
     {"training.ema-decay", "0.99"},
     {"training.clip-norm", "5"},
+    {"training.outliers", "refuse(factor=12.5)"},
     {"training.beta1", "0.8"},
     {"training.beta2", "0.99"},
     {"training.epsilon", "1e-07"},

@@ -54,7 +54,7 @@ struct servers {
     std::vector<double> shares(gradients.size(), 8);
     for (auto& x : gradients) {
       x = model.place(x);
-      REQUIRE(model.sound(x));
+      REQUIRE(model.look_at(x).is_sound);
     }
     step_terms terms{0.1};
     terms.scale = model.scale_of(model.squares(gradients, shares));
@@ -140,9 +140,25 @@ TEST_CASE("a step in place comes after those who read the version before") {
 TEST_CASE("a server on a device refuses a gradient that is not finite") {
   servers both{server_settings("sgd")};
   auto numbers = at::randn({static_cast<int64_t>(both.host.shape().count)});
-  CHECK(both.device.sound(both.device.place(to_payload(numbers.abs()))));
+  CHECK(
+    both.device.look_at(both.device.place(to_payload(numbers.abs()))).is_sound);
   numbers[5] = std::numeric_limits<float>::quiet_NaN();
-  CHECK_FALSE(both.device.sound(both.device.place(to_payload(numbers))));
+  CHECK_FALSE(
+    both.device.look_at(both.device.place(to_payload(numbers))).is_sound);
+}
+
+TEST_CASE("a server on a device finds the norm of each gradient") {
+  auto settings = server_settings("sgd");
+  settings.outliers = "refuse";
+  servers both{settings};
+  auto numbers = at::randn({static_cast<int64_t>(both.host.shape().count)});
+  auto here = both.host.look_at(to_payload(numbers));
+  auto there = both.device.look_at(both.device.place(to_payload(numbers)));
+  CHECK((here.is_sound && there.is_sound));
+  CHECK(std::abs(there.squares.value() / here.squares.value() - 1) < 1e-5);
+  numbers[5] = std::numeric_limits<float>::quiet_NaN();
+  CHECK_FALSE(
+    both.device.look_at(both.device.place(to_payload(numbers))).is_sound);
 }
 
 TEST_CASE("what a server on a device saves has the CPU's names and places") {

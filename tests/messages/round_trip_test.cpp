@@ -48,8 +48,8 @@ auto fields(const request_id& x) {
 }
 
 auto fields(const part_report& x) {
-  const auto& [shard, request, gradient, refused] = x;
-  return std::tuple{shard, request, gradient, refused};
+  const auto& [shard, request, gradient, refused, squares] = x;
+  return std::tuple{shard, request, gradient, refused, squares};
 }
 
 auto fields(const shard_step& x) {
@@ -183,7 +183,8 @@ TEST_CASE("messages between worker and server come through the wire") {
   request_id asked{worker_id{1}, life_number{2}, sequence{3}};
   push_id gradient{worker_id{1}, life_number{2}, sequence{4}};
   check_fields(asked);
-  check_fields(part_report{shard_id{5}, asked, gradient, errc::not_finite});
+  check_fields(part_report{
+    shard_id{5}, asked, gradient, errc::not_finite, {0x1p-80, 3.5}});
   check_fields(
     shard_step{version{6}, {gradient, gradient}, {7, 8}, 0.1, 0.2, {0.3, 2}});
   check_fields(shard_squares{{0x1p-80, 3.5}});

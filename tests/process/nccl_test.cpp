@@ -161,6 +161,20 @@ TEST_CASE("peers add up their gradients in 16 bits") {
   CHECK(on.summary()["final_loss"] < 1);
 }
 
+TEST_CASE("peers that look at the norm of each gradient add up none") {
+  fake_devices devices;
+  process_fixture on{recorded};
+  auto peers = start_peers(
+    on, 3,
+    small_steps +
+      flags{"--policy", "sync", "--epochs", "2", "--outliers", "refuse"} +
+      on_gpu);
+  check_ends_of(peers, 0);
+  CHECK_FALSE(peers[0].said("sums +over NCCL"));
+  CHECK(on.summary()["gradients_refused"] == 0);
+  check_replayed(on, close_to_cpu);
+}
+
 TEST_CASE("a peer dies while others add up, and they go on with NCCL") {
   fake_devices devices;
   process_fixture on{recorded};

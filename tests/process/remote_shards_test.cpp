@@ -266,3 +266,16 @@ TEST_CASE("a server without remote shards takes none") {
   check_end(alone, 0);
   check_end(worker, 0);
 }
+
+TEST_CASE("outliers are found over all shards, and again in a replay") {
+  process_fixture on{recorded};
+  sharded_server all{on, 3,
+                     flags{"--policy", "async", "--workers", "3",
+                           "--batch-size", "8", "--max-steps", "60",
+                           "--outliers", "refuse(factor=1.5)"}};
+  auto workers = workers_of(on, 3, {"--threads", "1"});
+  all.check_ends(0);
+  check_ends_of(workers, 0);
+  CHECK(on.summary()["gradients_refused"] > 0);
+  check_replayed(on);
+}

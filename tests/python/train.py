@@ -1,7 +1,7 @@
 """The program of a worker, as a user would write it.
 
 Usage: train.py PORT REPORT [--workers N] [--seconds S] [--accumulate K] [--views]
-       [--gpu N] [--early] [--save FILE] [--after FILE] [SETTING=VALUE...]
+       [--gpu N] [--early] [--save FILE] [--after FILE] [--sound N] [SETTING=VALUE...]
 PORT: of the server; 0: as the environment says, or a replay.
 REPORT: a file that gets a JSON line for each batch, its epoch and indices; in a
 folder, report-<process>.jsonl.
@@ -10,6 +10,7 @@ folder, report-<process>.jsonl.
 --early: all gradients are put into the shared block by backward.
 --save: the model as it is after the loop.
 --after: begins when this file is there, at most a minute later.
+--sound: gradients that are as they should be; all later ones are 1000 times as large.
 """
 
 import argparse
@@ -28,11 +29,11 @@ import troupe
 from torch.nn.functional import cross_entropy
 
 
-def train(report, pause=0, loaders=0, save=None, device="cpu", **settings):
+def train(report, pause=0, loaders=0, save=None, device="cpu", sound=None, **settings):
     """The loop of a worker with these settings.
 
     pause: Seconds before each gradient. loaders: Processes of the DataLoader. save: A
-    file for the model's state after the loop.
+    file for the model's state after the loop. sound: As --sound.
     """
     model, data = toy.Net().to(device), toy.Points()
     accumulates = settings.get("accumulate")
@@ -41,10 +42,13 @@ def train(report, pause=0, loaders=0, save=None, device="cpu", **settings):
     ) as worker:
         loader = worker.loader(data, num_workers=loaders)
         covered = []
-        for x, y in loader:
+        for number, (x, y) in enumerate(loader):
             time.sleep(pause)
             loss = cross_entropy(model(x.to(device)), y.to(device))
             (loss / (accumulates or 1)).backward()
+            if sound is not None and number >= sound:
+                for parameter in model.parameters():
+                    parameter.grad.mul_(1000)
             covered = [*covered, loader.lease][-worker.accumulated :]
             if accumulates is not None and not worker.due:
                 continue
@@ -74,6 +78,7 @@ def main():
     parser.add_argument("--early", action="store_true")
     parser.add_argument("--save")
     parser.add_argument("--after", type=Path)
+    parser.add_argument("--sound", type=int)
     parser.add_argument("settings", nargs="*")
     given = parser.parse_intermixed_args()
     torch.set_num_threads(1)
@@ -92,6 +97,7 @@ def main():
             given.workers,
             given.save,
             "cpu" if gpu is None else f"cuda:{gpu}",
+            given.sound,
             port=given.port if given.port != "0" else None,
             connect_timeout=30 if given.port != "0" else None,
             accumulate=given.accumulate,

@@ -4,6 +4,7 @@ import collections
 import copy
 import fcntl
 import gzip
+import json
 import os
 import random
 import re
@@ -345,6 +346,43 @@ class Late(cluster.Case):
         late = kinds["dropped"] + kinds["cancelled"]
         self.assertLessEqual(wanted[False], late + 2, kinds)
         self.assertGreaterEqual(wanted[False], kinds["dropped"])
+
+
+class Outliers(cluster.Case):
+    def train(self, policy, *flags):
+        """Of three workers one sends gradients that are 1000 times too large."""
+        epochs = 3 * EPOCHS
+        server, port = self.serve(
+            "--policy", policy, "--workers", 3, "--epochs", epochs, "--batch-size", 25,
+            "--lr", 0.05, "--outliers", "refuse", *flags, *cluster.RECORDED,
+        )
+        honest = [self.work(port, i, "--seconds", 0.01) for i in range(2)]
+        culprit = self.work(port, 2, "--seconds", 0.01, "--sound", 15)
+        self.require_end(culprit, 1)
+        for process in [*honest, server]:
+            self.require_end(process)
+        self.assertRegex(culprit.output(), r"expelled: its last 20 gradients were refused")
+        run = self.run_directory()
+        self.assertGreaterEqual(run.summary["gradients_refused"], 20)
+        self.assertEqual(run.summary["samples_applied"], epochs * toy.SAMPLES)
+        self.assertGreater(toy.accuracy(run.state_dict("last")), 0.85)
+        for line in (self.folder / "run" / "metrics.jsonl").read_text().splitlines():
+            entry = json.loads(line)
+            if entry["kind"] == "refused":
+                self.assertGreater(entry["norm"], 100 * entry["median"])
+        self.check_replayed()
+
+    def test_sync(self):
+        self.train("sync")
+
+    def test_async(self):
+        self.train("async")
+
+    def test_backup(self):
+        self.train("backup(backup-workers=1)")
+
+    def test_several_shards(self):
+        self.train("sync", "--shards", 3)
 
 
 class Equality(cluster.Case):

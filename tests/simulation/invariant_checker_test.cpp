@@ -11,14 +11,16 @@ namespace {
 
 constexpr worker_id zero{0};
 constexpr worker_id one{1};
+constexpr worker_id two{2};
 constexpr life_number first{1};
 
 /// A cluster of two whose server the test plays.
 struct played_run {
   explicit played_run(const char* policy = "async",
-                      const std::vector<uint64_t>& parts = {})
+                      const std::vector<uint64_t>& parts = {},
+                      std::optional<double> norm_factor = {})
     : watch({policies::read_spec(policy, 2), 16, 2, 3, 0,
-             [this] { return now; }, [] { return 1.0; }, parts}) {
+             [this] { return now; }, [] { return 1.0; }, parts, norm_factor}) {
     watch.began(first, nullptr);
     for (auto who : {zero, one})
       watch.enlisted(who, first);
@@ -320,6 +322,38 @@ TEST_CASE("a sound gradient that is refused is seen") {
   run.release(zero, 0);
   run.watch.refused(run.push(zero));
   CHECK(run.broken() == "sound");
+}
+
+TEST_CASE("a judgement of a norm that others do not bear out is seen") {
+  // What is broken when worker 0 pushes, and norms 1 and 3 of others are known.
+  auto found = [](std::optional<double> factor, cores::judged_norm norm,
+                  errc refused) {
+    played_run run{"async", {}, factor};
+    run.join(two, first);
+    inputs::arrived push;
+    push.header.samples = 4;
+    for (auto who : {one, two}) {
+      push.header.id = {who, first, sequence{1}};
+      if (factor) {
+        push.norm = {who == one ? 1.0 : 3.0};
+        run.watch.judged(push);
+      }
+    }
+    run.release(zero, 0);
+    push.header = run.push(zero);
+    push.refused = refused;
+    push.norm = norm;
+    event at;
+    at.what = push;
+    run.watch.on_event(at);
+    return run.broken();
+  };
+  CHECK(found(10, {20, 2.0, false}, errc::none).empty());
+  CHECK(found(10, {20.1, 2.0, true}, errc::outlier).empty());
+  CHECK(found(10, {20.1, 2.0, false}, errc::none) == "sound");
+  CHECK(found(10, {20, 2.0, true}, errc::outlier) == "sound");
+  CHECK(found(10, {20, 1.0, true}, errc::outlier) == "sound");
+  CHECK(found({}, {20, 2.0, false}, errc::none) == "sound");
 }
 
 TEST_CASE("a cluster that stands still is seen, but not while a fault lasts") {

@@ -75,8 +75,12 @@ std::vector<LogEvent> read_event_log(const fs::path& path) {
 /// An event log that ends with a gradient in the middle of the run, which is
 /// refused.
 fs::path refuse_one(const temporary_folder& folder, const std::string& why) {
-  run_in(folder / "run", {"--workers", "2", "--policy", "async", "--max-steps",
-                          "8", "--batch-size", "8", "--tape"});
+  std::vector<std::string> how{"--workers",    "2",           "--policy",
+                               "async",        "--max-steps", "8",
+                               "--batch-size", "8",           "--tape"};
+  if (why == "outlier")
+    how.insert(how.end(), {"--workers", "3", "--outliers", "refuse"});
+  run_in(folder / "run", how);
   recording::event_log_file out{folder / "refused.pb"};
   int arrived = 0;
   for (auto event : read_event_log(folder / "run" / "tape-1.pb")) {
@@ -84,6 +88,8 @@ fs::path refuse_one(const temporary_folder& folder, const std::string& why) {
     if (last) {
       auto& what = *event.mutable_arrived();
       what.set_refused(why);
+      if (why == "outlier")
+        what.set_norm(10.01 * what.median());
       event.clear_decision();
       if (why == "protocol_violation") { // Its lease is another worker's.
         auto samples = what.lease().count();
@@ -184,7 +190,8 @@ TEST_CASE("where others made a run fail, its replay saves the state") {
 }
 
 TEST_CASE("refusals of every kind are re-enacted") {
-  for (std::string why : {"wrong_size", "not_finite", "protocol_violation"}) {
+  for (std::string why :
+       {"wrong_size", "not_finite", "outlier", "protocol_violation"}) {
     INFO(why);
     temporary_folder folder;
     auto event_log = refuse_one(folder, why);

@@ -65,7 +65,8 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
       ",faults=" + std::to_string(7 + number % 8) + ",until=30)"};
   result.insert(result.end(), policy.policy.begin(), policy.policy.end());
   if (ends_with_epoch)
-    result.insert(result.end(), {"--epochs", "1", "--batch-size", "64"});
+    result.insert(result.end(), {"--epochs", "1", "--batch-size", "64",
+                                 "--outliers", "refuse(factor=4)"});
   else
     result.insert(result.end(), {"--gradients", "none", "--max-steps",
                                  std::to_string(steps), "--batch-size", "8"});

@@ -28,8 +28,8 @@ CARRIED = (
     ("actors/server/parameter_server.cpp", "parameter_server_state::push_arrived",
      "enters the server, and leaves it as weights"),
     ("actors/server/worker_requests.cpp", "worker_requests::push", "is it expected?"),
-    ("actors/weights/server_model.cpp", "server_model::sound", "is it finite?"),
-    ("actors/shards/shard_model.cpp", "shard_model::sound", "... in this shard"),
+    ("actors/weights/server_model.cpp", "server_model::look_at", "is it finite?"),
+    ("actors/shards/shard_model.cpp", "shard_model::look_at", "... in this shard"),
     ("models/optim/aggregate.cpp", "all_finite", "... block by block"),
     ("actors/server/step_pipeline.cpp", "step_pipeline::hold", "waits for its step"),
     ("actors/core/take_held.hpp", "take_held", "... and is let go of"),
@@ -44,6 +44,7 @@ CARRIED = (
 DECIDED = (
     ("actors/core/step_scheduler.cpp", "step_scheduler::push", "what it leads to"),
     ("actors/core/push_window.cpp", "push_window::", "has it arrived before?"),
+    ("actors/core/norm_watch.cpp", "norm_watch::judge", "is its norm like that of others?"),
     ("actors/core/refusals.hpp", "refusals", "has its worker sent bad ones?"),
     ("actors/core/data_ledger.cpp", "data_ledger::", "whose samples are they?"),
     ("actors/core/lease_ledger.cpp", "lease_ledger::", "are its samples applied?"),

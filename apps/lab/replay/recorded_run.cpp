@@ -95,6 +95,14 @@ recorded_run::recorded_run(const std::filesystem::path& event_log)
   look_ahead();
 }
 
+double recorded_run::norm() const {
+  const auto& push = current_.arrived();
+  if (!push.has_norm() || !(push.norm() >= 0))
+    throw run_error(line("the norm of its gradient is missing, by which "
+                         "--outliers refuses"));
+  return push.norm();
+}
+
 std::optional<int64_t> recorded_run::next_time() const {
   if (!next_)
     return std::nullopt;

@@ -34,6 +34,10 @@ public:
   /// The current event; valid until `advance`.
   const proto::LogEvent& current() const { return current_; }
 
+  /// The norm of the gradient that has arrived by the current event. Throws
+  /// `run_error` if the event has none.
+  double norm() const;
+
   /// The versions whose scores are in the readable part of the event log.
   const std::vector<version>& scored() const { return scored_; }
 

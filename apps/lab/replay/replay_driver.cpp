@@ -330,8 +330,11 @@ payload replay_driver_state::unusable(const std::string& why) const {
     std::ranges::fill(memory.bytes(), std::byte{0});
     return std::move(memory).seal();
   }
+  // The norm of an outlier is in the event log. The other one is NaN.
+  auto numbers =
+    why == to_string(errc::outlier) ? std::byte{0} : std::byte{0xff};
   payload_buffer memory{parts_.weights};
-  std::ranges::fill(memory.bytes(), std::byte{0xff}); // NaN in either type.
+  std::ranges::fill(memory.bytes(), numbers);
   return std::move(memory).seal();
 }
 

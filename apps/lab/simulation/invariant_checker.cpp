@@ -59,8 +59,9 @@ void invariant_checker::on_event(const event& entry) {
         pulled(x.header.worker, x.header.abandoned);
       },
       [this](const inputs::arrived& x) {
+        judged(x);
         if (x.refused != errc::none)
-          return refused(x.header);
+          return refused(x.header, x.refused);
         held_[x.header.id] = x.header;
         accepted(x.header);
       },
@@ -120,6 +121,7 @@ void invariant_checker::began(life_number server, const proto::Manifest* from) {
   leases_.clear();
   lost_.clear();
   held_.clear();
+  norms_.clear();
   newest_.clear();
   began_at_ = rules_.now();
   late_.clear();
@@ -214,6 +216,7 @@ void invariant_checker::left(worker_id who, life_number life) {
                                to_string(life) + ", which is not a member");
   members_.erase(found);
   away_.insert(who.value);
+  norms_.erase(who);
   free_leases(who);
 }
 
@@ -319,9 +322,16 @@ void invariant_checker::accepted(const push_header& header) {
   win(from->second, header);
 }
 
-// Simulated machines make no unusable gradients.
-void invariant_checker::refused(const push_header& header) {
-  breached("sound", text(header) + " is refused as unusable");
+// Simulated machines make no unusable gradients, but some have larger norms.
+void invariant_checker::refused(const push_header& header, errc why) {
+  if (why != errc::outlier)
+    return breached("sound", text(header) + " is refused as unusable");
+  auto from = leases_.find(header.from);
+  auto is_theirs =
+    from != leases_.end() && from->second.worker == header.id.worker;
+  if (is_theirs && from->second.now == state::out &&
+      !is_kept_by_other(from->second, header.id.worker))
+    from->second.now = state::free, from->second.since = rules_.now();
 }
 
 void invariant_checker::pulled(worker_id who, lease_id abandoned) {

@@ -16,7 +16,8 @@
 //               have parts of the data, each rank gets its own, and all of it
 //               while the rank is present
 //   lives       nothing of an earlier life of a worker or of the server counts
-//   sound       no sound gradient is refused
+//   sound       no sound gradient is refused, except, where norms are watched,
+//               one whose norm is beyond the factor; and none of these is used
 //   progress    when all workers wait, one of them is answered; after the
 //               last fault updates continue and lost workers return
 //
@@ -65,6 +66,9 @@ struct invariant_rules {
   /// Instead of `samples`: the samples of each rank's part; empty without
   /// parts.
   std::vector<uint64_t> parts{};
+  /// Times the median of others that a gradient's norm may be; nothing: norms
+  /// are not watched.
+  std::optional<double> norm_factor{};
 };
 
 class invariant_checker final : public event_subscriber, public push_observer {
@@ -81,7 +85,8 @@ public:
   void entered(std::span<const worker_id> who);
   void left(worker_id who, life_number life);
   void accepted(const push_header& header);
-  void refused(const push_header& header);
+  void judged(const inputs::arrived& push);
+  void refused(const push_header& header, errc why = errc::not_finite);
   void pulled(worker_id who, lease_id abandoned);
   void passed_deadline(worker_id who);
   void applied(version makes, std::span<const push_header> parts);
@@ -180,6 +185,7 @@ private:
   void check_returned_workers();
   void check_progress();
   void check_deadlock();
+  std::optional<double> median_of_others(worker_id who, uint64_t samples) const;
   void take_over(const proto::Manifest& from);
   void roll_back(version to);
   void free_leases(worker_id who);
@@ -209,6 +215,8 @@ private:
   std::set<push_key> accepted_;
   std::set<push_key> decided_;          ///< Applied or dropped.
   std::map<push_id, push_header> held_; ///< Accepted, but not decided on.
+  /// Norms and numbers of samples of each worker's gradients, in their order.
+  std::map<worker_id, std::vector<std::pair<double, uint64_t>>> norms_;
   std::vector<commit> commits_;
   coverage covered_;        ///< Samples in the weights.
   coverage late_;           ///< With parts: samples left out as too late.

@@ -5,6 +5,7 @@
 #include "apps/lab/simulation/samples.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace troupe::simulation {
@@ -215,6 +216,65 @@ void invariant_checker::finish(const proto::Manifest& last,
                        std::to_string(in_weights));
   check_returned_leases();
   check_returned_workers();
+}
+
+// -- norms --------------------------------------------------------------------
+
+namespace {
+
+double middle_of(std::vector<double> numbers) {
+  std::ranges::sort(numbers);
+  auto half = numbers.size() / 2;
+  return numbers.size() % 2 == 1 ? numbers[half]
+                                 : (numbers[half - 1] + numbers[half]) / 2;
+}
+
+} // namespace
+
+// As docs/design/0038-outliers.md defines it.
+std::optional<double>
+invariant_checker::median_of_others(worker_id who, uint64_t samples) const {
+  std::vector<double> others;
+  for (const auto& [other, all] : norms_) {
+    if (other == who)
+      continue;
+    std::vector<double> recent;
+    for (auto i = all.size() - std::min<size_t>(all.size(), 5); i < all.size();
+         ++i) {
+      auto [norm, count] = all[i];
+      recent.push_back(count > samples
+                         ? norm * std::sqrt(static_cast<double>(count) /
+                                            static_cast<double>(samples))
+                         : norm);
+    }
+    auto newest = recent.back();
+    others.push_back(std::max(newest, middle_of(std::move(recent))));
+  }
+  return others.size() < 2 ? std::nullopt : std::optional{middle_of(others)};
+}
+
+void invariant_checker::judged(const inputs::arrived& push) {
+  auto wrong = [&](const std::string& how) {
+    breached("sound", text(push.header) + how);
+  };
+  if (!push.norm) {
+    if (rules_.norm_factor && push.refused == errc::none)
+      wrong(" is not judged by its norm");
+    return;
+  }
+  if (!rules_.norm_factor)
+    return wrong(" is judged by its norm, and norms are not watched");
+  const auto& [norm, median, is_outlier] = *push.norm;
+  auto who = push.header.id.worker;
+  auto expected = median_of_others(who, push.header.samples);
+  norms_[who].emplace_back(norm, push.header.samples);
+  if (median != expected)
+    wrong(" is judged by another median than that of the other workers");
+  auto beyond =
+    expected && *expected > 0 && norm > *rules_.norm_factor * *expected;
+  if (beyond != is_outlier || beyond != (push.refused == errc::outlier))
+    wrong(beyond ? " is far beyond the others' and not refused"
+                 : " is refused as an outlier and is none");
 }
 
 // -- faults and progress ------------------------------------------------------

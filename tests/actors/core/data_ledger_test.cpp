@@ -13,8 +13,6 @@ using namespace troupe::test;
 
 namespace {
 
-constexpr worker_id w2{2};
-
 /// The positions of a lease, for example `part 1 e0 [8,16)`.
 std::string part_text(const lease& x) {
   return "part " + std::to_string(x.part) + " e" + std::to_string(x.epoch) +

@@ -69,6 +69,57 @@ TEST_CASE("leases are dealt in rounds, whoever asks for more") {
   CHECK(out[0].leases[2].first == 30);
 }
 
+TEST_CASE("a worker gets other samples before those of its outlier") {
+  alone on{2};
+  CHECK_FALSE(on.uut.refuse_outlier(on.push_of(0, 1)));
+  auto next = on.uut.pull(w0, lease_id{0}).release.at(0).leases;
+  REQUIRE(next.size() == 1);
+  CHECK(next[0].first == 20);
+  on.leases.push_back(next[0]);
+  CHECK_FALSE(on.uut.refuse_outlier(on.push_of(1, 1)));
+  CHECK(on.uut.pull(w0, lease_id{0}).release.at(0).leases.at(0).first == 30);
+  // They return with its next gradient that is used.
+  CHECK(on.uut.push(on.push_of(2, 1)).release.at(0).leases.at(0).first == 40);
+  auto later = on.uut.ledger();
+  CHECK(later.grant(w1)->first == 0);
+  CHECK(later.grant(w1)->first == 10);
+}
+
+TEST_CASE("the samples of an outlier return with the leave of its worker") {
+  alone on{2};
+  on.uut.refuse_outlier(on.push_of(0, 1));
+  CHECK(on.uut.ledger().outstanding() == 2);
+  on.uut.leave(w0, life_number{1});
+  CHECK(on.uut.ledger().outstanding() == 0);
+}
+
+TEST_CASE("an outlier of the last samples does not end their epoch") {
+  cores::step_scheduler uut{policies::make_policy(sync_of(2)),
+                            cores::lease_ledger{20, 10},
+                            cores::stop_rule{{1, {}, {}}}, version{0}};
+  for (auto who : {w0, w1}) {
+    uut.enlist(who, life_number{1}, {}, 1);
+    uut.pull(who, lease_id{0});
+  }
+  auto first = uut.join(std::vector{w0, w1}).release;
+  auto push_of = [&uut](worker_id who, uint64_t number, lease_id from) {
+    return cores::push_facts{
+      {who, life_number{1}, sequence{number}}, uut.current(), {from}};
+  };
+  uut.push(push_of(w0, 1, first.at(0).leases.at(0).id));
+  uut.refuse_outlier(push_of(w1, 1, first.at(1).leases.at(0).id));
+  // It rests, so that the step is made without it, and then somebody gets them.
+  auto out = uut.pull(w1, lease_id{0});
+  REQUIRE(out.updates.size() == 1);
+  CHECK(out.updates[0].gradients.size() == 1);
+  REQUIRE(out.release.size() == 1);
+  auto who = out.release[0].worker;
+  REQUIRE(out.release[0].leases.size() == 1);
+  CHECK(out.release[0].leases[0].first == 10);
+  auto last = uut.push(push_of(who, 2, out.release[0].leases[0].id));
+  CHECK(last.stop == "reached epochs = 1");
+}
+
 TEST_CASE("a gradient of several leases settles all of them") {
   alone on{4};
   auto out = on.uut.push(on.push_of(0, 3));

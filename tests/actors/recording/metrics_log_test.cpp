@@ -35,6 +35,7 @@ const std::string expected_lines =
 {"kind":"dropped","step":1,"time":1.0,"worker":0,"staleness":5,"samples":64}
 {"kind":"cancelled","step":1,"time":1.0,"worker":0}
 {"kind":"refused","step":1,"time":1.0,"worker":1,"reason":"not finite"}
+{"kind":"refused","step":1,"time":1.0,"worker":1,"reason":"large","norm":812.5,"median":0.5}
 {"kind":"epoch","step":2,"time":2.0,"epoch":0}
 {"kind":"checkpoint","step":2,"time":2.0,"name":"step-00000002"}
 {"kind":"warning","step":2,"time":2.0,"text":"disk nearly full"}
@@ -64,6 +65,7 @@ TEST_CASE("each record is one line with its keys in order") {
   log.dropped(1, 1, w0, 5, 64);
   log.cancelled(1, 1, w0);
   log.refused(1, 1, w1, "not finite");
+  log.refused(1, 1, w1, "large", cores::judged_norm{812.5, 0.5, true});
   log.epoch(2, 2, 0);
   log.checkpoint(2, 2, "step-00000002");
   log.warning(2, 2, "disk nearly full");

@@ -13,8 +13,6 @@ using namespace troupe::test;
 
 namespace {
 
-constexpr worker_id w2{2};
-
 /// Weights less `x`, to the last bits.
 bool lower_by(float x, const payload& now, const payload& before) {
   for (size_t i : {size_t{0}, size_t{1000}, size_t{lenet_size - 1}})
