@@ -79,6 +79,9 @@ admission_state::meet(const std::string& bytes) {
     refusal = elsewhere ? name_nodes(welcome)
               : early   ? "it does not lead the run"
                         : objection(hello);
+    const auto& caller = self_->current_sender();
+    if (refusal.empty() && parts_.given && caller)
+      refusal = parts_.given->objection(caller->node(), hello.role());
   }
   if (refusal.empty() && parts_.roster && !is_shard(hello) &&
       !parts_.roster->all()) {

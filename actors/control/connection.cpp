@@ -1,5 +1,7 @@
 #include "actors/control/connection.hpp"
 
+#include "messages/transport/tls/tls_session.hpp"
+
 #include <caf/all.hpp>
 #include <caf/io/middleman.hpp>
 #include <caf/io/network/default_multiplexer.hpp>
@@ -24,16 +26,13 @@ rw_state done_state(ssize_t done, size_t& count) {
   return done >= 0 || waits ? rw_state::success : rw_state::failure;
 }
 
-rw_state receive(native_socket fd, void* to, size_t size, size_t& count) {
-  auto got = recv(fd, to, size, 0);
-  return got == 0 ? rw_state::failure : done_state(got, count);
-}
-
 /// How CAF reads and writes.
 class line_policy {
 public:
-  line_policy(std::unique_ptr<guard> watched_by, breach_told tells)
-    : guard_(std::move(watched_by)), tells_(std::move(tells)) {
+  line_policy(std::shared_ptr<transport::tls_session> tls,
+              std::unique_ptr<guard> watched_by, breach_told tells)
+    : tls_(std::move(tls)), guard_(std::move(watched_by)),
+      tells_(std::move(tells)) {
     // nop
   }
 
@@ -54,17 +53,47 @@ public:
 
   rw_state write_some(size_t& count, native_socket fd, const void* from,
                       size_t size) {
-    auto state = done_state(send(fd, from, size, MSG_NOSIGNAL), count);
+    auto state = send_some(fd, from, size, count);
     if (guard_)
       guard_->goes({static_cast<const caf::byte*>(from), count});
     return state;
   }
 
   bool must_read_more(native_socket, size_t) {
-    return guard_ && guard_->ready() > 0;
+    return (guard_ && guard_->ready() > 0) || (tls_ && tls_->pending());
   }
 
 private:
+  rw_state receive(native_socket fd, void* to, size_t size, size_t& count) {
+    if (!tls_) {
+      auto got = recv(fd, to, size, 0);
+      return got == 0 ? rw_state::failure : done_state(got, count);
+    }
+    return with_tls(count, [&] {
+      auto got = tls_->read({static_cast<std::byte*>(to), size});
+      count = got.bytes;
+      return !got.ended || count > 0;
+    });
+  }
+
+  rw_state send_some(native_socket fd, const void* from, size_t size,
+                     size_t& count) {
+    if (!tls_)
+      return done_state(send(fd, from, size, MSG_NOSIGNAL), count);
+    return with_tls(count, [&] {
+      count = tls_->write({static_cast<const std::byte*>(from), size}).bytes;
+      return true;
+    });
+  }
+
+  template <class Move>
+  rw_state with_tls(size_t& count, Move move) try {
+    return move() ? rw_state::success : rw_state::failure;
+  } catch (const transport::path_error&) { // As where a socket breaks.
+    count = 0;
+    return rw_state::failure;
+  }
+
   bool hear(size_t count) try {
     guard_->came(count);
     return true;
@@ -74,6 +103,7 @@ private:
     return false;
   }
 
+  std::shared_ptr<transport::tls_session> tls_;
   std::unique_ptr<guard> guard_;
   breach_told tells_;
 };
@@ -131,9 +161,10 @@ private:
 caf::io::scribe_ptr make_connection(caf::actor_system& system,
                                     connection_terms terms) {
   auto& all = dynamic_cast<default_multiplexer&>(system.middleman().backend());
-  return caf::make_counted<connection>(
-    all, terms.line.release(),
-    line_policy{std::move(terms.watched_by), std::move(terms.tells)});
+  return caf::make_counted<connection>(all, terms.line.fd.release(),
+                                       line_policy{std::move(terms.line.tls),
+                                                   std::move(terms.watched_by),
+                                                   std::move(terms.tells)});
 }
 
 } // namespace troupe::control

@@ -18,7 +18,7 @@ namespace troupe::control {
 using breach_told = std::function<void(const std::string&)>;
 
 struct connection_terms {
-  config::descriptor line;
+  transport::connection_line line;
   std::unique_ptr<guard> watched_by{}; ///< Null: the other end is believed.
   breach_told tells{};                 ///< Or null.
 };

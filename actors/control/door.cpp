@@ -1,10 +1,13 @@
 #include "actors/control/door.hpp"
 
+#include "messages/transport/tls/tls_session.hpp"
+
 #include <caf/all.hpp>
 #include <caf/io/all.hpp>
 #include <caf/io/basp_broker.hpp>
 #include <caf/io/network/default_multiplexer.hpp>
 
+#include <optional>
 #include <utility>
 
 namespace troupe::control {
@@ -63,8 +66,12 @@ private:
       if (tells)
         tells(from + " sent " + why);
     };
+    std::optional<shown_certificate> shown;
+    if (const auto* its = who.certified())
+      shown = {its->name(), its->roles()};
     auto next = make_connection(
-      system_, {std::move(who.line), std::make_unique<guard>(system_, given_),
+      system_, {std::move(who.line),
+                std::make_unique<guard>(system_, given_, std::move(shown)),
                 std::move(tells)});
     auto handle = next->hdl();
     parent()->add_scribe(std::move(next));

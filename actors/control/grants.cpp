@@ -1,5 +1,7 @@
 #include "actors/control/grants.hpp"
 
+#include <algorithm>
+
 namespace troupe::control {
 
 void grants::publish(caf::actor_id whom) {
@@ -9,26 +11,40 @@ void grants::publish(caf::actor_id whom) {
 
 void grants::allow(const caf::node_id& node, caf::actor_id whom) {
   std::lock_guard guard{mutex_};
-  if (auto found = allowed_.find(node); found != allowed_.end())
-    found->second.insert(whom);
+  if (auto found = members_.find(node); found != members_.end())
+    found->second.allowed.insert(whom);
 }
 
 bool grants::allows(const caf::node_id& node, caf::actor_id whom) const {
   std::lock_guard guard{mutex_};
   if (published_.contains(whom))
     return true;
-  auto found = allowed_.find(node);
-  return found != allowed_.end() && found->second.contains(whom);
+  auto found = members_.find(node);
+  return found != members_.end() && found->second.allowed.contains(whom);
 }
 
-bool grants::enter(const caf::node_id& node) {
+bool grants::enter(const caf::node_id& node,
+                   const std::optional<shown_certificate>& who) {
   std::lock_guard guard{mutex_};
-  return allowed_.try_emplace(node).second;
+  return members_.try_emplace(node, member{who, {}}).second;
+}
+
+std::string grants::objection(const caf::node_id& node,
+                              const std::string& role) const {
+  std::lock_guard guard{mutex_};
+  auto found = members_.find(node);
+  if (found == members_.end() || !found->second.certificate)
+    return "";
+  const auto& [name, roles] = *found->second.certificate;
+  if (std::ranges::find(roles, role) != roles.end())
+    return "";
+  return "its certificate '" + name + "' is not for the role " + role +
+         ": issue one with --role " + role;
 }
 
 void grants::leave(const caf::node_id& node) {
   std::lock_guard guard{mutex_};
-  allowed_.erase(node);
+  members_.erase(node);
 }
 
 } // namespace troupe::control

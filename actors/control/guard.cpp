@@ -45,8 +45,9 @@ bool is_usual(caf::type_id_t id) {
 
 } // namespace
 
-guard::guard(caf::actor_system& system, grants_ptr given)
-  : system_(system), given_(std::move(given)) {
+guard::guard(caf::actor_system& system, grants_ptr given,
+             std::optional<shown_certificate> who)
+  : system_(system), given_(std::move(given)), who_(std::move(who)) {
   // nop
 }
 
@@ -138,7 +139,7 @@ void guard::shake_hands(bytes_view payload) {
   if (node_ || !source.apply(node) || !node || node == system_.node())
     throw breach("a handshake that is none");
   node_ = node;
-  is_first_ = given_->enter(node_);
+  is_first_ = given_->enter(node_, who_);
 }
 
 // CAF itself asks each node by name what it can start. Nobody wants to know.

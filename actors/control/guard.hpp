@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <span>
 #include <stdexcept>
@@ -32,7 +33,9 @@ public:
   static constexpr size_t most = 4u << 20;
   static constexpr size_t most_of_handshake = 4u << 10;
 
-  guard(caf::actor_system& system, grants_ptr given);
+  /// @param who What the node has shown, if a certificate was asked for.
+  guard(caf::actor_system& system, grants_ptr given,
+        std::optional<shown_certificate> who = std::nullopt);
 
   ~guard();
 
@@ -72,6 +75,7 @@ private:
 
   caf::actor_system& system_;
   grants_ptr given_;
+  std::optional<shown_certificate> who_;
   caf::node_id node_;
   std::set<caf::actor_id> curious_; ///< Of CAF's own: they ask by name.
   bool is_first_ = false;           ///< No other connection was this node's.

@@ -1,10 +1,14 @@
 #include "messages/transport/wire/acceptor.hpp"
 
+#include "messages/transport/tls/first_bytes.hpp"
+#include "messages/transport/tls/tls_identity.hpp"
+#include "messages/transport/tls/tls_session.hpp"
 #include "messages/transport/wire/host_address.hpp"
 #include "messages/transport/wire/meeting.hpp"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <openssl/crypto.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -14,6 +18,7 @@
 #include <cstring>
 #include <map>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace troupe::transport {
@@ -60,9 +65,20 @@ uint16_t port_of(const config::descriptor& listener) {
 }
 
 /// Without waiting: the buffer of a new connection has room for it.
-bool send_all(int line, const void* bytes, size_t count) {
-  return ::send(line, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT) ==
-         static_cast<ssize_t>(count);
+bool send_all(const connection_line& to, std::string_view bytes) {
+  if (!to.tls)
+    return ::send(to.fd.get(), bytes.data(), bytes.size(),
+                  MSG_NOSIGNAL | MSG_DONTWAIT) ==
+           static_cast<ssize_t>(bytes.size());
+  std::span<const char> from{bytes};
+  return to.tls->write(std::as_bytes(from)).bytes == bytes.size();
+}
+
+/// What has come, without taking it.
+std::string peek(int line) {
+  char bytes[telling_bytes] = {};
+  auto got = recv(line, bytes, sizeof bytes, MSG_PEEK);
+  return {bytes, static_cast<size_t>(std::max<ssize_t>(got, 0))};
 }
 
 } // namespace
@@ -74,34 +90,48 @@ bool should_accept(bool open, size_t left, size_t most) {
 // -- guests -------------------------------------------------------------------
 
 void guest::welcome() {
-  auto answer = entry_answer::accepted;
-  if (!send_all(line.get(), &answer, sizeof answer))
+  if (!send_all(line, {"Y"}))
     throw system_error("connection lost");
 }
 
-void guest::refuse(bool for_good, const std::string& why) noexcept {
+const tls_peer* guest::certified() const {
+  return line.tls && line.tls->peer().shown ? &line.tls->peer() : nullptr;
+}
+
+void guest::refuse(bool for_good, const std::string& why) noexcept try {
   auto size = htons(static_cast<uint16_t>(why.size()));
   std::string bytes{
     static_cast<char>(for_good ? entry_answer::never : entry_answer::later)};
   bytes.append(reinterpret_cast<const char*>(&size), sizeof size);
-  bytes += why;
-  send_all(line.get(), bytes.data(), bytes.size());
+  send_all(line, bytes + why);
+} catch (const std::exception&) {
+  // It has gone.
 }
 
 socket line_of(guest who) {
-  make_blocking(who.line.get(), true);
+  make_blocking(who.line.fd.get(), who.line.tls == nullptr);
   return socket{std::move(who.line)};
 }
 
 // -- those who have not got so far --------------------------------------------
 
 struct acceptor::pending {
+  enum class step : uint8_t {
+    securing, ///< TLS has not shaken hands.
+    opening,  ///< Its opening has not come.
+    silent,   ///< Has been welcomed; its first byte is awaited.
+    ready,    ///< Is passed on as soon as somebody takes it.
+    leaving   ///< Is sent away; what it still says is not heard.
+  };
+
   guest who;
   clock::time_point until;
+  step now = step::opening;
+  bool writes = false; ///< TLS waits for room, not for bytes.
   opening shown;
-  size_t read = 0;       ///< Bytes of the opening.
-  bool is_in = false;    ///< Has been welcomed; its first byte is awaited.
-  bool is_ready = false; ///< Is passed on as soon as somebody takes it.
+  size_t read = 0; ///< Bytes of the opening.
+
+  int fd() const { return who.line.fd.get(); }
 
   bool is_open() const { return read == sizeof shown; }
 
@@ -114,14 +144,46 @@ struct acceptor::pending {
             wants != purpose::tensors);
   }
 
-  /// False when the node has gone.
+  /// Reads what is there of the opening. False when the node has gone.
   bool read_on() {
     auto* at = reinterpret_cast<char*>(&shown) + read;
-    auto got = recv(who.line.get(), at, sizeof shown - read, 0);
+    std::span<char> rest{at, sizeof shown - read};
+    if (who.line.tls)
+      return read_tls(rest);
+    auto got = recv(fd(), rest.data(), rest.size(), 0);
     if (got < 0)
       return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
     read += static_cast<size_t>(got);
     return got > 0;
+  }
+
+  bool read_tls(std::span<char> rest) {
+    tls_progress got;
+    do {
+      got = who.line.tls->read(std::as_writable_bytes(rest));
+      read += got.bytes;
+      rest = rest.subspan(got.bytes);
+    } while (!rest.empty() && got.wait == tls_wait::nothing && !got.ended);
+    writes = got.wait == tls_wait::writable;
+    return !got.ended;
+  }
+
+  /// A connection that is closed while bytes of it are unread would take back
+  /// what was said last.
+  bool leave() {
+    now = step::leaving;
+    who.line.tls = nullptr;
+    ::shutdown(fd(), SHUT_WR);
+    return hear_out();
+  }
+
+  /// False when the other end has closed, too.
+  bool hear_out() const {
+    char unheard[1024];
+    ssize_t got = 0;
+    while ((got = recv(fd(), unheard, sizeof unheard, 0)) > 0)
+      ;
+    return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
   }
 };
 
@@ -208,7 +270,9 @@ void acceptor::accept_from(const config::descriptor& listener, bool same_host) {
     if (same_host && !is_of_same_user(fd.get()))
       continue;
     pending next;
-    next.who.line = std::move(fd);
+    next.who.line.fd = std::move(fd);
+    if (terms_.identity && !same_host)
+      next.now = pending::step::securing;
     next.who.same_host = same_host;
     next.who.from = same_host ? "this host" : text_of(from);
     next.until = now + duration_cast<clock::duration>(patience);
@@ -235,21 +299,61 @@ void acceptor::make_room() {
   }));
 }
 
+/// Goes on with the handshake of TLS. False when the node is to be forgotten.
+bool acceptor::secure(pending& one) {
+  auto& tls = one.who.line.tls;
+  if (!tls) {
+    auto begin = peek(one.fd());
+    auto kind = look_at(std::as_bytes(std::span{begin}));
+    if (kind == first_bytes::too_few)
+      return !begin.empty();
+    if (kind == first_bytes::other) {
+      one.who.refuse(true, not_tls_line);
+      note_stranger(one, not_tls_line);
+      return one.leave();
+    }
+    for (const auto& line : terms_.identity->refresh())
+      if (terms_.say)
+        terms_.say("certificate  " + line);
+    tls = terms_.identity->accept(one.fd());
+  }
+  auto wait = tls->handshake();
+  one.writes = wait == tls_wait::writable;
+  if (wait == tls_wait::nothing)
+    one.now = pending::step::opening;
+  return true;
+}
+
+bool acceptor::is_proven(const pending& one) const {
+  return terms_.proof.empty() || one.who.same_host || one.who.certified() ||
+         CRYPTO_memcmp(terms_.proof.data(), one.shown.secret,
+                       sizeof one.shown.secret) == 0;
+}
+
 /// Decides on a node that has opened. False when it is to be forgotten.
-bool acceptor::let_in(pending& one) try {
+bool acceptor::let_in(pending& one) {
   one.who.wants = one.shown.wants;
   one.who.secret.assign(one.shown.secret, sizeof one.shown.secret);
-  if (one.who.wants == purpose::tensors)
-    return one.is_ready = true;
+  if (one.who.wants == purpose::tensors) {
+    one.now = pending::step::ready;
+    return true;
+  }
+  if (!is_proven(one)) {
+    const std::string why = "the token is not that of the run: give the same "
+                            "--token-file as the node there";
+    one.who.refuse(true, why);
+    note_stranger(one, why);
+    return one.leave();
+  }
   if (!has_room()) {
     one.who.refuse(false, "it may open no more files; it lets nodes in when "
                           "some are closed");
-    return false;
+    return one.leave();
   }
   one.who.welcome();
-  return one.is_in = true;
-} catch (const path_error&) {
-  return false; // It has gone.
+  auto is_here = one.who.line.tls && one.who.line.tls->pending();
+  one.now = is_here ? pending::step::ready : pending::step::silent;
+  return true;
 }
 
 /// False if nobody takes it yet.
@@ -275,7 +379,7 @@ bool acceptor::has_room() {
   return should;
 }
 
-void acceptor::note_stranger(const pending& one) {
+void acceptor::note_stranger(const pending& one, const std::string& why) {
   ++strangers_;
   auto now = clock::now();
   if (!terms_.say || now < quiet_until_)
@@ -283,9 +387,8 @@ void acceptor::note_stranger(const pending& one) {
   quiet_until_ = now + quiet;
   auto more = std::exchange(strangers_, 0) - 1;
   terms_.say(
-    "stranger     sent away: what " + one.who.from +
-    " sent is nothing of a node of this release" +
-    (more > 0 ? " (and " + std::to_string(more) + " more before)" : ""));
+    "sent away    " + one.who.from + ": " + why +
+    (more > 0 ? " (and " + std::to_string(more) + " others before)" : ""));
 }
 
 /// ms until something is due; -1: nothing is.
@@ -304,16 +407,33 @@ int acceptor::time_to_wait(clock::time_point now) const {
 }
 
 /// Something has come. False when the node is to be forgotten.
-bool acceptor::attend(pending& one) {
-  if (one.is_in)
-    return one.is_ready = true;
+bool acceptor::attend(pending& one) try {
+  using step = pending::step;
+  if (one.now == step::leaving)
+    return one.hear_out();
+  if (one.now == step::silent) {
+    one.now = step::ready;
+    return true;
+  }
+  if (one.now == step::securing && !secure(one))
+    return false;
+  if (one.now != step::opening)
+    return true; // Of TLS more is to come, or it leaves.
   if (!one.read_on())
     return false;
   if (one.is_stranger()) {
-    note_stranger(one);
+    note_stranger(one, "it does not begin as a node of this release");
+    if (look_at(std::as_bytes(std::span{&one.shown, 1})) == first_bytes::tls) {
+      send_all(one.who.line, answer_to_tls);
+      return one.leave();
+    }
     return false;
   }
   return !one.is_open() || let_in(one);
+} catch (const path_error& why) {
+  if (one.who.line.tls)
+    note_stranger(one, why.what());
+  return one.leave();
 }
 
 void acceptor::run() {
@@ -324,8 +444,11 @@ void acceptor::run() {
                             {rests ? -1 : stream_.get(), POLLIN, 0},
                             {rests ? -1 : unix_.get(), POLLIN, 0}};
     auto fixed = all.size(); // poll skips -1.
-    for (const auto& one : pending_)
-      all.push_back({one.is_ready ? -1 : one.who.line.get(), POLLIN, 0});
+    for (const auto& one : pending_) {
+      short events = one.writes ? POLLOUT : POLLIN;
+      auto waits = one.now != pending::step::ready;
+      all.push_back({waits ? one.fd() : -1, events, 0});
+    }
     if (poll(all.data(), all.size(), time_to_wait(now)) < 0) {
       if (errno != EINTR && !pending_.empty())
         pending_.erase(pending_.begin()); // More than the limit of files.
@@ -341,7 +464,8 @@ void acceptor::run() {
       auto& one = pending_[i];
       auto stays =
         now < one.until && (all[fixed + i].revents == 0 || attend(one));
-      if (stays && !(one.is_ready && pass_on(one)))
+      auto is_ready = one.now == pending::step::ready;
+      if (stays && !(is_ready && pass_on(one)))
         still.push_back(std::move(one));
     }
     pending_ = std::move(still);

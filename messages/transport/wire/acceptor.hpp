@@ -24,10 +24,13 @@
 
 namespace troupe::transport {
 
+class tls_identity;
+struct tls_peer;
+
 /// A node that has connected and opened. Whether its secret is right has not
 /// been checked yet.
 struct guest {
-  config::descriptor line;
+  connection_line line;
   purpose wants = purpose::control;
   std::string secret;     ///< As long as that of an opening.
   bool same_host = false; ///< Connected over the Unix socket.
@@ -35,6 +38,9 @@ struct guest {
 
   /// Tells the node that it is accepted. Throws `path_error`.
   void welcome();
+
+  /// Who it is by its certificate; nothing without one.
+  const tls_peer* certified() const;
 
   /// Sends it away with a line for its user.
   void refuse(bool for_good, const std::string& why) noexcept;
@@ -57,6 +63,11 @@ struct acceptor_terms {
   /// s without accepting further nodes after descriptors or memory for them ran
   /// out.
   double rest = 0.1;
+  /// Encrypts what comes over the network; null: nothing is.
+  std::shared_ptr<tls_identity> identity{};
+  /// What who wants a control connection must show unless he has a certificate;
+  /// empty: nothing.
+  std::string proof{};
   /// Told when the port shuts and opens, and of strangers, at most once a
   /// minute; or null. Called by the acceptor's thread.
   std::function<void(const std::string&)> say{};
@@ -102,7 +113,9 @@ private:
   bool let_in(pending& one);
   bool pass_on(pending& one);
   bool has_room();
-  void note_stranger(const pending& one);
+  bool secure(pending& one);
+  bool is_proven(const pending& one) const;
+  void note_stranger(const pending& one, const std::string& why);
 
   acceptor_terms terms_;
   config::descriptor stream_;

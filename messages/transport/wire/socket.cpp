@@ -1,11 +1,15 @@
 #include "messages/transport/wire/socket.hpp"
 
+#include "messages/transport/tls/tls_session.hpp"
+
 #include <linux/tcp.h> // That of glibc has an older tcp_info.
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -77,9 +81,29 @@ void take_files(msghdr& message, std::vector<descriptor>* passed) {
   }
 }
 
+/// Of a record of TLS, at most.
+constexpr size_t record_bytes = 16u << 10;
+
+/// The next bytes of the parts in one piece, in `joined` if the first part is
+/// small.
+std::span<const std::byte> next_bytes(std::span<const iovec> parts,
+                                      std::span<std::byte> joined) {
+  const auto& first = parts.front();
+  if (first.iov_len >= joined.size() || parts.size() == 1)
+    return {static_cast<const std::byte*>(first.iov_base), first.iov_len};
+  size_t size = 0;
+  for (const auto& part : parts) {
+    auto count = std::min(part.iov_len, joined.size() - size);
+    std::memcpy(joined.data() + size, part.iov_base, count);
+    size += count;
+  }
+  return joined.first(size);
+}
+
 } // namespace
 
-socket::socket(descriptor fd, int buffers) : fd_(std::move(fd)) {
+socket::socket(connection_line line, int buffers)
+  : fd_(std::move(line.fd)), tls_(std::move(line.tls)) {
   set(get(), IPPROTO_TCP, TCP_NODELAY, 1);
   // The kernel takes 15 min to tell a dead network from a slow one.
   set(get(), SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -92,7 +116,13 @@ socket::socket(descriptor fd, int buffers) : fd_(std::move(fd)) {
       set(get(), SOL_SOCKET, which, buffers);
 }
 
+connection_line socket::release() {
+  return {std::move(fd_), std::move(tls_)};
+}
+
 size_t socket::send(std::span<iovec>& parts, bool wait, int passed) {
+  if (tls_)
+    return send_tls(parts, wait);
   size_t total = 0;
   while (!parts.empty()) {
     msghdr message{};
@@ -120,6 +150,8 @@ size_t socket::send(std::span<iovec>& parts, bool wait, int passed) {
 
 bool socket::receive(std::span<iovec> parts, std::vector<descriptor>* passed) {
   drop_front(parts, 0); // Empty parts in front need no bytes.
+  if (tls_)
+    return receive_tls(parts);
   auto begun = false;
   while (!parts.empty()) {
     msghdr message{};
@@ -146,7 +178,59 @@ bool socket::receive(std::span<iovec> parts, std::vector<descriptor>* passed) {
   return true;
 }
 
+// Each call makes at least one record, so what is small goes along with what
+// follows.
+size_t socket::send_tls(std::span<iovec>& parts, bool wait) {
+  std::array<std::byte, record_bytes> joined;
+  size_t total = 0;
+  drop_front(parts, 0);
+  while (!parts.empty()) {
+    auto sent = tls_->write(next_bytes(parts, joined));
+    total += sent.bytes;
+    drop_front(parts, sent.bytes);
+    if (sent.wait == tls_wait::nothing)
+      continue;
+    if (!wait)
+      return total;
+    await(sent.wait);
+  }
+  return total;
+}
+
+bool socket::receive_tls(std::span<iovec> parts) {
+  auto begun = false;
+  while (!parts.empty()) {
+    auto& first = parts.front();
+    auto got =
+      tls_->read({static_cast<std::byte*>(first.iov_base), first.iov_len});
+    begun = begun || got.bytes > 0;
+    drop_front(parts, got.bytes);
+    if (got.ended && !begun)
+      return false;
+    if (got.ended && !parts.empty())
+      throw path_error{"the connection ended in the middle of a frame"};
+    if (!parts.empty() && got.wait != tls_wait::nothing)
+      await(got.wait);
+  }
+  return true;
+}
+
+void socket::await(tls_wait wanted) const {
+  short events = wanted == tls_wait::readable ? POLLIN : POLLOUT;
+  pollfd one{get(), events, 0};
+  int limit = patience_ > 0 ? static_cast<int>(patience_ * 1000) : -1;
+  int ready = 0;
+  do
+    ready = ::poll(&one, 1, limit);
+  while (ready < 0 && errno == EINTR);
+  if (ready == 0)
+    errno = ETIMEDOUT;
+  if (ready <= 0)
+    throw system_error("connection lost");
+}
+
 void socket::patience(double seconds) {
+  patience_ = seconds;
   timeval limit{};
   limit.tv_sec = static_cast<time_t>(seconds);
   limit.tv_usec = static_cast<suseconds_t>(

@@ -8,6 +8,8 @@
 #include <sys/uio.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,16 +17,25 @@
 
 namespace troupe::transport {
 
+class tls_session;
+enum class tls_wait : uint8_t;
+
 /// "WHAT: No such file or directory", from errno.
 path_error system_error(const std::string& action);
 
 using config::descriptor;
 
+/// A connection, encrypted or not. Whoever owns it uses the descriptor.
+struct connection_line {
+  descriptor fd;
+  std::shared_ptr<tls_session> tls{}; ///< Null: not encrypted.
+};
+
 /// Removes `bytes` from the front of the buffers to send or fill.
 void drop_front(std::span<iovec>& parts, size_t bytes);
 
-/// A connected stream socket, TCP or Unix. One thread may send while another
-/// receives; any may shut it down. Errors are `path_error`.
+/// A connected stream socket, TCP or Unix, with TLS or without. One thread may
+/// send while another receives; any may shut it down. Errors are `path_error`.
 class socket {
 public:
   /// The kernel's buffer size for a connection, in each direction. Measured on
@@ -34,10 +45,15 @@ public:
   /// Takes over a connection and configures it: no delay, buffers of this size
   /// (0: those that the kernel chooses), and for TCP a timeout after 30 s of
   /// silence.
-  explicit socket(descriptor fd, int buffers = buffer_bytes);
+  /// The handshake of TLS is complete.
+  explicit socket(connection_line line, int buffers = buffer_bytes);
 
-  /// Gives the connection to somebody else.
-  descriptor release() { return std::move(fd_); }
+  explicit socket(descriptor fd) : socket({std::move(fd), nullptr}) {
+    // nop
+  }
+
+  /// Gives the connection to somebody else, who does not block.
+  connection_line release();
 
   /// Sends what does not block, or with `wait` everything; `parts` is left with
   /// the rest. A `passed` file is sent with the first byte. Returns the number
@@ -64,8 +80,16 @@ public:
 
   int get() const { return fd_.get(); }
 
+  bool is_encrypted() const { return tls_ != nullptr; }
+
 private:
+  size_t send_tls(std::span<iovec>& parts, bool wait);
+  bool receive_tls(std::span<iovec> parts);
+  void await(tls_wait wanted) const;
+
   descriptor fd_;
+  std::shared_ptr<tls_session> tls_; ///< Ends before the descriptor.
+  double patience_ = 0;              ///< s; of TLS.
 };
 
 } // namespace troupe::transport
