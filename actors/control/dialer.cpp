@@ -17,8 +17,8 @@ namespace {
 using found_node =
   caf::result<caf::node_id, caf::strong_actor_ptr, std::set<std::string>>;
 
-found_node give_to_caf(dialer_actor::pointer self, config::descriptor line,
-                       uint16_t port) {
+found_node give_to_caf(dialer_actor::pointer self,
+                       transport::connection_line line, uint16_t port) {
   auto answer = self->make_response_promise<caf::node_id, caf::strong_actor_ptr,
                                             std::set<std::string>>();
   auto& middleman = self->system().middleman();
@@ -45,6 +45,7 @@ found_node give_to_caf(dialer_actor::pointer self, config::descriptor line,
 
 dialer_actor::behavior_type dial(dialer_actor::pointer self,
                                  const config::address& where,
+                                 const transport::credentials& own,
                                  double patience) {
   return {[=](caf::connect_atom) -> found_node {
     auto fails = [&](errc code, const transport::path_error& why) {
@@ -52,9 +53,9 @@ dialer_actor::behavior_type dial(dialer_actor::pointer self,
       return caf::make_error(code, std::string{why.what()});
     };
     try {
-      transport::socket line{
-        transport::connect_to(where.host, where.port, patience), 0};
-      transport::open_line(line, transport::purpose::control, {}, patience);
+      auto line = transport::connect_securely(where, own, patience, 0);
+      transport::open_line(line, transport::purpose::control, own.proof,
+                           patience);
       return give_to_caf(self, line.release(), where.port);
     } catch (const transport::refused_entry& why) {
       return fails(why.for_good ? errc::protocol_mismatch : errc::peer_lost,

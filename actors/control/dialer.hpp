@@ -3,6 +3,7 @@
 
 #include "config/values/address.hpp"
 #include "messages/interfaces.hpp"
+#include "messages/transport/wire/meeting.hpp"
 
 namespace troupe::control {
 
@@ -11,6 +12,8 @@ namespace troupe::control {
 /// its answer. Errors: peer_lost, with what the user may do;
 /// protocol_mismatch when the node there refuses for good.
 dialer_actor::behavior_type dial(dialer_actor::pointer self,
-                                 const config::address& where, double patience);
+                                 const config::address& where,
+                                 const transport::credentials& own,
+                                 double patience);
 
 } // namespace troupe::control

@@ -51,11 +51,12 @@ void greet(session_client_actor::pointer self, connection_attempts& attempts,
 } // namespace
 
 void handshake(session_client_actor::pointer self,
-               connection_attempts& attempts, const config::address& at,
-               const proto::Hello& hello, const handshake_outcomes& then) {
-  auto bytes = hello.SerializeAsString();
+               connection_attempts& attempts, const greeting& with,
+               const handshake_outcomes& then) {
+  auto bytes = with.hello.SerializeAsString();
   auto patience = patience_of(attempts);
-  auto dialer = self->spawn<caf::detached>(control::dial, at, patience);
+  auto dialer =
+    self->spawn<caf::detached>(control::dial, with.at, with.own, patience);
   self->request(dialer, caf::infinite, caf::connect_atom_v)
     .then(attempts.in_this_one([self, &attempts, bytes,
                                 then](const caf::node_id&,

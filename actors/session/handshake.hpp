@@ -8,6 +8,7 @@
 #include "config/values/address.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/proto/hello.pb.h"
+#include "messages/transport/wire/meeting.hpp"
 
 #include <functional>
 #include <string>
@@ -37,10 +38,17 @@ struct handshake_outcomes {
   std::function<void(const proto::Welcome&)> elsewhere = nullptr;
 };
 
+/// Whom a node greets, and what it shows and says.
+struct greeting {
+  config::address at;
+  transport::credentials own;
+  proto::Hello hello;
+};
+
 /// Starts a handshake in the current attempt. A peer that is lost before it
 /// answers has no outcome: the actor's down handler asks `attempts.lost_with`.
 void handshake(session_client_actor::pointer self,
-               connection_attempts& attempts, const config::address& at,
-               const proto::Hello& hello, const handshake_outcomes& then);
+               connection_attempts& attempts, const greeting& with,
+               const handshake_outcomes& then);
 
 } // namespace troupe

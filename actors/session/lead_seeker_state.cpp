@@ -11,7 +11,7 @@ lead_seeker_state::lead_seeker_state(session_client_actor::pointer self,
                                      std::string lead_name, double longest)
   : session_client_state(self, {by.connect_timeout, by.jitter_seed, longest}),
     places_({by.host, by.port}), supervisor_(by.supervisor),
-    lead_name_(std::move(lead_name)) {
+    lead_name_(std::move(lead_name)), own_(by.own) {
   // nop
 }
 
@@ -25,7 +25,7 @@ void lead_seeker_state::shake_hands(const config::address& at,
     drop_links();
     retry(why);
   };
-  handshake(self_, attempts_, at, hello, then);
+  handshake(self_, attempts_, {at, own_, hello}, then);
 }
 
 // Trying again may help when no place is free or no server is up, but not when

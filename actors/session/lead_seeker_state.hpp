@@ -24,6 +24,7 @@ struct lead_search {
   uint64_t jitter_seed = 0;
   /// Whether all nodes begin a run's next life now, the lead too.
   bool begins_anew = false;
+  transport::credentials own{}; ///< What this node shows.
   proto::Hello hello;
   supervisor_actor supervisor;
 };
@@ -61,6 +62,7 @@ protected:
 
 private:
   std::string lead_name_;
+  transport::credentials own_;
 };
 
 } // namespace troupe

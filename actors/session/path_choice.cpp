@@ -91,9 +91,9 @@ transport::path_ptr
 path_choice::open(const path_row& row, const proto::PathOffer& offer,
                   const config::address& at,
                   const transport::path_terms& terms) const {
-  transport::socket line{row.facts.across == config::reach::host
-                           ? transport::connect_unix(offer.shm_name())
-                           : transport::connect_to(at.host, at.port, patience)};
+  auto line = row.facts.across == config::reach::host
+                ? transport::socket{transport::connect_unix(offer.shm_name())}
+                : transport::connect_securely(at, means_.own, patience);
   transport::open_line(line, transport::purpose::tensors, offer.token(),
                        patience);
   return row.near_end(std::move(line), terms, means_);

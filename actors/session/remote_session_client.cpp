@@ -33,7 +33,7 @@ remote_session_client_state::remote_session_client_state(
   : lead_seeker_state(self, parts, "parameter server",
                       parts.follows ? longest_when_following : 5),
     parts_(std::move(parts)),
-    paths_(parts_.transport, {parts_.memory, parts_.gpus}, say),
+    paths_(parts_.transport, {parts_.memory, parts_.gpus, parts_.own}, say),
     servers_(self->system()), last_(self_, attempts_, parts_.connect_timeout) {
   // nop
 }
@@ -102,7 +102,7 @@ void remote_session_client_state::enter(size_t index,
 
 void remote_session_client_state::require_allowed(
   const config::address& where, const std::string& from) const {
-  if (!parts_.insecure_network)
+  if (!parts_.leaves_host)
     config::require_loopback(where, from);
 }
 

@@ -144,7 +144,7 @@ struct remote_session_client_parts : lead_search {
   std::function<bool(const std::string& key)> goes_on{};
   /// Whether the node may connect to addresses beyond loopback that others
   /// name.
-  bool insecure_network = false;
+  bool leaves_host = false;
 };
 
 class remote_session_client_state : public lead_seeker_state {

@@ -26,6 +26,7 @@
 #include "apps/startup/meeting_file.hpp"
 #include "apps/startup/next_life.hpp"
 #include "apps/startup/resources.hpp"
+#include "apps/startup/trust.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "config/commands/command_line.hpp"
 #include "config/text/failure.hpp"
@@ -85,7 +86,7 @@ app::node start(caf::actor_system& system, const config::resolved& config,
                 const app::server_options& options,
                 const app::known_nodes_ptr& nodes) {
   app::node_options others{options.on_end, nodes, options.exchange,
-                           options.interrupted};
+                           options.interrupted, options.own};
   switch (config.values.what) {
   case config::role::worker:
     return app::start_participant(system, config, others);
@@ -252,13 +253,15 @@ exit_status run(const config::resolved& config, app::signal_pump& signals,
     std::make_shared<app::known_nodes>(config.values, app::this_life());
   auto exchange = or_leave(
     [&] { return app::gpu_exchange_for(config.values, recording::say); });
+  auto own = or_leave(
+    [&] { return app::credentials_of(config.values.cluster, recording::say); });
   auto node = or_leave([&] {
     return start(system, config,
                  {[&](const run_end& how) {
                     peer ? both.shard_ended(how) : signals.end(how);
                   },
                   std::move(earlier), [&] { return signals.arrived(); },
-                  exchange},
+                  exchange, own},
                  nodes);
   });
   signals.begun();
@@ -267,21 +270,18 @@ exit_status run(const config::resolved& config, app::signal_pump& signals,
     both.worker_ended({});
   else if (peer)
     or_leave([&] {
-      worker.emplace(config,
-                     app::node_options{[&](const run_end& how) {
-                                         if (how.status != 0)
-                                           complain(how.line);
-                                         both.worker_ended({how.status, {}});
-                                       },
-                                       nodes, exchange,
-                                       [] {
-                                         return false;
-                                       }});
+      worker.emplace(
+        config, app::node_options{[&](const run_end& how) {
+                                    if (how.status != 0)
+                                      complain(how.line);
+                                    both.worker_ended({how.status, {}});
+                                  },
+                                  nodes, exchange, [] { return false; }, own});
     });
   auto how = signals.wait(node.stop, models::give_back_idle_tensor_memory);
   if (how.next.empty())
     say_how_it_ended(config.values, how);
-  app::run_in_hand own{node.directory, node.lock};
+  app::run_in_hand held{node.directory, node.lock};
   node = {};
   if (worker)
     worker->stop();
@@ -308,8 +308,8 @@ exit_status run(const config::resolved& config, app::signal_pump& signals,
   recording::say("goes on      " + how.line);
   recording::console::standard_output().flush();
   if (outlived)
-    app::begin_again(own, arguments);
-  app::begin_next_life(how, *nodes, own, arguments);
+    app::begin_again(held, arguments);
+  app::begin_next_life(how, *nodes, held, arguments);
 }
 
 } // namespace

@@ -51,8 +51,8 @@ std::string asks_to_wait(uint64_t work) {
 } // namespace
 
 front_door::front_door(caf::actor_system& system, config::address where,
-                       const speech& say)
-  : where_(std::move(where)), acceptor_(open_port(where_, say)),
+                       const transport::credentials& own, const speech& say)
+  : where_(std::move(where)), acceptor_(open_port(where_, own, say)),
     sign_(std::make_shared<sign>()) {
   pthread_getcpuclockid(pthread_self(), &sign_->work);
   handle_ = system.spawn([sign = sign_](admission_actor::pointer self) {

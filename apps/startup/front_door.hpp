@@ -17,7 +17,7 @@ public:
   /// Opens the port. What this thread computes from now on is the start's
   /// progress. Throws `run_error` when the port cannot be had.
   front_door(caf::actor_system& system, config::address where,
-             const speech& say);
+             const transport::credentials& own, const speech& say);
 
   /// Closes the port, unless it was left to an admission.
   ~front_door();

@@ -54,11 +54,13 @@ path_offers offered_paths(const config::cluster_settings& cluster,
   return {std::move(acceptor), streams, shares_memory};
 }
 
-std::shared_ptr<transport::acceptor> open_port(const config::address& where,
-                                               const speech& say) try {
+std::shared_ptr<transport::acceptor>
+open_port(const config::address& where, const transport::credentials& own,
+          const speech& say) try {
   transport::acceptor_terms terms;
   terms.host = where.host;
   terms.port = where.port;
+  terms.own = own;
   terms.say = say;
   return std::make_shared<transport::acceptor>(std::move(terms));
 } catch (const transport::path_error& why) {

@@ -34,8 +34,9 @@ path_offers offered_paths(const config::cluster_settings& cluster,
                           bool shares_memory);
 
 /// Opens a port. Throws `run_error` when it cannot be had.
-std::shared_ptr<transport::acceptor> open_port(const config::address& where,
-                                               const speech& say);
+std::shared_ptr<transport::acceptor>
+open_port(const config::address& where, const transport::credentials& own,
+          const speech& say);
 
 /// Publishes an admission, or what stands for it, at an open port.
 /// @param given Is told what the nodes that come in may address.

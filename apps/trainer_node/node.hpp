@@ -44,6 +44,7 @@ struct node_options {
   transport::gpu_exchange_ptr exchange = {};
   /// Whether the user has asked the process to stop; may be empty.
   std::function<bool()> interrupted = {};
+  transport::credentials own = {}; ///< What this node shows to others.
 };
 
 struct server_options {
@@ -52,6 +53,7 @@ struct server_options {
   /// Whether the user has asked the process to stop; may be empty.
   std::function<bool()> interrupted = {};
   transport::gpu_exchange_ptr exchange = {}; ///< As in `node_options`.
+  transport::credentials own = {};           ///< As in `node_options`.
 };
 
 /// The parameter server with coordinator, checkpoint writer and recorder. With

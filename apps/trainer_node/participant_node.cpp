@@ -163,7 +163,7 @@ remote_session_client_parts session_parts_of(const participant_plan& plan) {
   out.awaits_score = plan.awaits_score;
   out.follows = plan.follows;
   out.begins_anew = plan.begins_anew;
-  out.insecure_network = cluster.insecure_network;
+  out.leaves_host = cluster.insecure_network || cluster.encrypts();
   out.feedback_store = {
     plan.settings.training.train_dir, plan.settings.checkpoint.keep, {}};
   out.bfloat16_gain = [settings =
@@ -211,6 +211,7 @@ node start_participant(caf::actor_system& system,
   auto supervisor = spawn_supervisor(system, process, options.on_end);
   auto plan = plan_participant(config.values, process);
   auto parts = session_parts_of(plan);
+  parts.own = options.own;
   add_ways(parts, plan.settings,
            spawn_exchange_front(system, options.exchange));
   if (process.line) {

@@ -143,7 +143,7 @@ node start_server(caf::actor_system& system, const config::resolved& given,
   auto alone = settings.what == config::role::simulate;
   std::optional<front_door> door;
   if (!alone)
-    door.emplace(system, listens_at(settings.cluster), say);
+    door.emplace(system, listens_at(settings.cluster), options.own, say);
   auto data = load_data(settings, say);
   require_shards(config, data);
   auto from = find_origin(settings, say, options.earlier);

@@ -115,7 +115,7 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
   admission.description = description_of(welcome);
   admission.server = shard;
   admission.nodes = nodes_of_this_life();
-  auto acceptor = open_port(where, say);
+  auto acceptor = open_port(where, options.own, say);
   auto given = std::make_shared<control::grants>();
   admission.given = given;
   admission.paths =
@@ -145,6 +145,7 @@ node start_shard(caf::actor_system& system, const config::resolved& config,
   parts.port = settings.cluster.port;
   parts.rank = shard_id{*settings.cluster.rank};
   parts.connect_timeout = connect_timeout_of(settings);
+  parts.own = options.own;
   parts.begins_anew = this_life().has_value();
   parts.jitter_seed = static_cast<uint64_t>(getpid());
   parts.hello = make_hello(config);

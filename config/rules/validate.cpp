@@ -19,6 +19,7 @@
 #include "config/values/tar_shards.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace troupe::config {
 
@@ -323,6 +324,49 @@ void check_following(const resolved& all) {
                "each of a step that N divides");
 }
 
+/// What a node shows, and by what it knows the others, must be enough for both
+/// ends.
+void check_trust(const resolved& all) {
+  const auto& cluster = all.values.cluster;
+  auto three =
+    std::array{"cluster.tls-cert", "cluster.tls-key", "cluster.tls-ca"};
+  for (const auto* one : three)
+    if (!cluster.tls_dir.empty() && all.is_explicit(one))
+      refuse(all, one, "says the same as --tls-dir: give one of them");
+  if (cluster.tls_cert.empty() != cluster.tls_key.empty())
+    refuse(all, cluster.tls_cert.empty() ? three[1] : three[0],
+           "needs the other of --tls-cert and --tls-key");
+  if (!cluster.encrypts())
+    return;
+  auto has_dir = !cluster.tls_dir.empty();
+  auto has_own = has_dir || !cluster.tls_cert.empty();
+  auto has_ca = has_dir || !cluster.tls_ca.empty();
+  auto is_proven = !cluster.token_file.empty();
+  auto which = has_dir   ? "cluster.tls-dir"
+               : has_own ? "cluster.tls-cert"
+               : has_ca  ? "cluster.tls-ca"
+                         : "cluster.tls-pin";
+  auto listens = !joins(all.values.what) || is_peer(all.values);
+  auto dials = joins(all.values.what) || is_peer(all.values) ||
+               is_remote_shard(all.values);
+  if (listens && !has_own)
+    refuse(all, which,
+           "is not enough where others connect to: give "
+           "--tls-dir, or --tls-cert and --tls-key");
+  if (dials && !has_ca && cluster.tls_pin.empty())
+    refuse(all, which,
+           "does not say whom to believe: give --tls-ca, or "
+           "--tls-pin with the parameter server's fingerprint");
+  if (listens && !has_ca && !is_proven)
+    refuse(all, which,
+           "lets in whoever comes: give --tls-ca, of which nodes "
+           "need certificates, or --token-file");
+  if (dials && !has_own && !is_proven)
+    refuse(all, which,
+           "does not say who this node is: give --tls-dir, or "
+           "--token-file with the token of the run");
+}
+
 /// Only a node that talks to no other is exempt: without encryption, anyone on
 /// the network between two nodes can read and change their traffic.
 void check_network(const resolved& all) {
@@ -336,7 +380,8 @@ void check_network(const resolved& all) {
   if (looks_for_it && cluster.port == 0)
     refuse(all, "cluster.port",
            "only the parameter server can take any free port");
-  if (cluster.insecure_network)
+  check_trust(all);
+  if (cluster.insecure_network || cluster.encrypts())
     return;
   if (!is_loopback(cluster.host))
     refuse(all, "cluster.host", open_to_all);

@@ -123,6 +123,13 @@ struct cluster_settings {
   /// and no process of a `--role auto` launch is one.
   std::optional<bool> evaluator;
   bool insecure_network = false; ///< Allow to listen beyond loopback.
+  // What this node shows to others, and by what it knows them. All empty:
+  // connections are not encrypted.
+  std::string tls_dir; ///< Has tls.crt, tls.key and ca.crt.
+  std::string tls_cert, tls_key, tls_ca;
+  std::string tls_pin;          ///< Fingerprint of the server's certificate.
+  std::string tls_min = "1.3";  ///< The lowest version: 1.2 or 1.3.
+  std::string token_file;       ///< Holds what proves that a node may join.
   double join_timeout = 60;     ///< s until training starts with fewer workers.
   double connect_timeout = 60;  ///< s that a worker tries to reach the PS.
   double liveness_timeout = 15; ///< s of silence until a peer counts as dead.
@@ -133,6 +140,12 @@ struct cluster_settings {
   /// How gradients are compressed: none | fp16 | bf16 | int8 | topk(share=...)
   std::string compression = "none";
   overlap_rule overlap = overlap_rule::automatic; ///< For workers.
+
+  /// Whether connections to other hosts are encrypted.
+  bool encrypts() const {
+    return !tls_dir.empty() || !tls_cert.empty() || !tls_ca.empty() ||
+           !tls_pin.empty();
+  }
 
   bool operator==(const cluster_settings&) const = default;
 };

@@ -30,8 +30,9 @@ bool is_loopback(std::string_view host);
 /// `insecure-network`, for an error line.
 inline constexpr const char* open_to_all =
   "is no loopback address, and connections are neither encrypted nor "
-  "authenticated: use 127.0.0.1, or give --insecure-network if everybody on "
-  "that network may be trusted";
+  "authenticated: give --tls-dir or --token-file with --tls-ca "
+  "(docs/security.md), use 127.0.0.1, or give --insecure-network if everybody "
+  "on that network may be trusted";
 
 /// Checks an address that does not come from this node's own settings. Throws
 /// `usage_error` if only `insecure-network` would allow it.

@@ -271,7 +271,7 @@ void acceptor::accept_from(const config::descriptor& listener, bool same_host) {
       continue;
     pending next;
     next.who.line.fd = std::move(fd);
-    if (terms_.identity && !same_host)
+    if (terms_.own.identity && !same_host)
       next.now = pending::step::securing;
     next.who.same_host = same_host;
     next.who.from = same_host ? "this host" : text_of(from);
@@ -312,10 +312,10 @@ bool acceptor::secure(pending& one) {
       note_stranger(one, not_tls_line);
       return one.leave();
     }
-    for (const auto& line : terms_.identity->refresh())
+    for (const auto& line : terms_.own.identity->refresh())
       if (terms_.say)
         terms_.say("certificate  " + line);
-    tls = terms_.identity->accept(one.fd());
+    tls = terms_.own.identity->accept(one.fd());
   }
   auto wait = tls->handshake();
   one.writes = wait == tls_wait::writable;
@@ -325,8 +325,8 @@ bool acceptor::secure(pending& one) {
 }
 
 bool acceptor::is_proven(const pending& one) const {
-  return terms_.proof.empty() || one.who.same_host || one.who.certified() ||
-         CRYPTO_memcmp(terms_.proof.data(), one.shown.secret,
+  return terms_.own.proof.empty() || one.who.same_host || one.who.certified() ||
+         CRYPTO_memcmp(terms_.own.proof.data(), one.shown.secret,
                        sizeof one.shown.secret) == 0;
 }
 

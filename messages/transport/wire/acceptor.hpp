@@ -9,7 +9,7 @@
 
 #include "config/text/descriptor.hpp"
 #include "messages/transport/wire/descriptor_limit.hpp"
-#include "messages/transport/wire/opening.hpp"
+#include "messages/transport/wire/meeting.hpp"
 #include "messages/transport/wire/socket.hpp"
 
 #include <atomic>
@@ -24,7 +24,6 @@
 
 namespace troupe::transport {
 
-class tls_identity;
 struct tls_peer;
 
 /// A node that has connected and opened. Whether its secret is right has not
@@ -63,11 +62,9 @@ struct acceptor_terms {
   /// s without accepting further nodes after descriptors or memory for them ran
   /// out.
   double rest = 0.1;
-  /// Encrypts what comes over the network; null: nothing is.
-  std::shared_ptr<tls_identity> identity{};
-  /// What who wants a control connection must show unless he has a certificate;
-  /// empty: nothing.
-  std::string proof{};
+  /// What this process shows over the network; and what they who want a control
+  /// connection must show, a certificate or the same proof.
+  credentials own{};
   /// Told when the port shuts and opens, and of strangers, at most once a
   /// minute; or null. Called by the acceptor's thread.
   std::function<void(const std::string&)> say{};

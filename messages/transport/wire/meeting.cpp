@@ -1,6 +1,8 @@
 #include "messages/transport/wire/meeting.hpp"
 
 #include "config/values/address.hpp"
+#include "messages/transport/tls/tls_identity.hpp"
+#include "messages/transport/tls/tls_session.hpp"
 #include "messages/transport/wire/host_address.hpp"
 #include "messages/transport/wire/opening.hpp"
 
@@ -127,6 +129,39 @@ void open_line(socket& line, purpose wants, const std::string& secret,
   if (!whole || !read_all(line, why.data(), why.size()))
     throw path_error{"the node there closes the connection"};
   throw refused_entry{printable(why), answer == entry_answer::never};
+}
+
+namespace {
+
+/// Until the handshake of TLS is complete; throws `path_error` when the other
+/// end lets this one wait for too long.
+void complete_handshake(tls_session& tls, int fd, double patience) {
+  for (;;) {
+    auto wait = tls.handshake();
+    if (wait == tls_wait::nothing)
+      return;
+    pollfd one{fd, wait == tls_wait::readable ? POLLIN : POLLOUT, 0};
+    auto ready = poll(&one, 1, milliseconds(patience));
+    if (ready == 0)
+      throw path_error{"the node there does not go on with the handshake of "
+                       "TLS"};
+    if (ready < 0 && errno != EINTR)
+      throw system_error("cannot wait for a connection");
+  }
+}
+
+} // namespace
+
+socket connect_securely(const config::address& to, const credentials& with,
+                        double patience, int buffers) {
+  auto fd = connect_to(to.host, to.port, patience);
+  if (!with.identity)
+    return socket{{std::move(fd), nullptr}, buffers};
+  with.identity->refresh(); // Whoever listens tells of it.
+  make_blocking(fd.get(), false);
+  std::shared_ptr<tls_session> tls = with.identity->connect(fd.get(), to.host);
+  complete_handshake(*tls, fd.get(), patience);
+  return socket{{std::move(fd), std::move(tls)}, buffers};
 }
 
 } // namespace troupe::transport

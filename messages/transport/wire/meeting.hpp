@@ -3,10 +3,12 @@
 // opening, and waits until the acceptor there has let it in. The functions
 // block; any thread may call them.
 
+#include "config/values/address.hpp"
 #include "messages/transport/wire/opening.hpp"
 #include "messages/transport/wire/socket.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace troupe::transport {
@@ -36,9 +38,24 @@ public:
   bool for_good;
 };
 
+class tls_identity;
+
+/// What a node shows where it connects, and by what it knows the other end.
+struct credentials {
+  std::shared_ptr<tls_identity> identity{}; ///< Null: nothing is encrypted.
+  std::string proof{}; ///< That it has the run's token; empty: it has none.
+};
+
 /// Opens a connection, and waits up to `patience` seconds until it is accepted.
 /// Throws `path_error`; `refused_entry` with the line of the node there.
 void open_line(socket& line, purpose wants, const std::string& secret,
                double patience);
+
+/// Connects to the port of another node over the network, encrypted where the
+/// credentials have an identity. Waits at most `patience` seconds for each
+/// step. Throws `path_error`.
+/// @param buffers As for `socket`.
+socket connect_securely(const config::address& to, const credentials& with,
+                        double patience, int buffers = socket::buffer_bytes);
 
 } // namespace troupe::transport

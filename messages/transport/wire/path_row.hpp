@@ -5,6 +5,7 @@
 
 #include "config/schema/paths.hpp"
 #include "messages/proto/hello.pb.h"
+#include "messages/transport/wire/meeting.hpp"
 #include "messages/transport/wire/path.hpp"
 
 #include <memory>
@@ -20,6 +21,7 @@ class shared_memory;
 struct path_means {
   std::shared_ptr<shared_memory> memory{};
   std::shared_ptr<gpu_network> gpus{}; ///< Of the GPU that has its tensors.
+  credentials own{};                   ///< Of who connects.
 };
 
 struct path_row {
