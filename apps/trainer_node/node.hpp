@@ -10,6 +10,7 @@
 #include "config/sources/resolve.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/nccl/gpu_exchange.hpp"
+#include "messages/transport/wire/meeting.hpp"
 
 #include <filesystem>
 #include <functional>

@@ -32,6 +32,7 @@ struct shard_options {
   supervisor_actor supervisor;
   std::function<void(const run_end&)> on_end;
   transport::gpu_exchange_ptr exchange; ///< Or null.
+  transport::credentials own;
 };
 
 /// The elements of the flat weights that this shard has.
@@ -176,15 +177,15 @@ node start_shard(caf::actor_system& system, const config::resolved& config,
   }
   parts.patience_with_lock = patience_with_lock(settings);
   parts.waits_after_failure = !config::is_peer(settings);
-  parts.make = [&system, settings, supervisor, exchange = options.exchange](
-                 const proto::Welcome& welcome,
-                 const shard_registrar_actor& registrar,
-                 const session_client_actor& session) {
+  parts.make = [&system, settings, supervisor, exchange = options.exchange,
+                own = options.own](const proto::Welcome& welcome,
+                                   const shard_registrar_actor& registrar,
+                                   const session_client_actor& session) {
     return make_shard(
       system,
       {settings, supervisor,
        [session](const run_end& how) { anon_send(session, ended_atom_v, how); },
-       exchange},
+       exchange, own},
       welcome, registrar);
   };
   auto session_client = spawn<session_client_actor, shard_session_client_state>(

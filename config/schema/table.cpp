@@ -17,6 +17,11 @@ std::string choices(std::span<const std::string> words) {
   return join(words, "|");
 }
 
+const std::vector<std::string>& tls_versions() {
+  static const std::vector<std::string> all{"1.2", "1.3"};
+  return all;
+}
+
 void add_cluster(std::vector<key>& table) {
   using s = cluster_settings;
   section_of at{table, "cluster", &settings::cluster};
@@ -59,20 +64,22 @@ void add_cluster(std::vector<key>& table) {
          "authentication");
   at.add("tls-dir", &s::tls_dir, scope::node, "DIR",
          "encrypt connections: the folder of this node's tls.crt and tls.key, "
-         "and of the ca.crt that it believes, as trainer_node pki makes them");
+         "and of the ca.crt that it believes, as trainer_node pki makes them",
+         rules::path);
   at.add("tls-cert", &s::tls_cert, scope::node, "FILE",
-         "instead of --tls-dir: the certificate of this node");
-  at.add("tls-key", &s::tls_key, scope::node, "FILE", "its key");
+         "instead of --tls-dir: the certificate of this node", rules::path);
+  at.add("tls-key", &s::tls_key, scope::node, "FILE", "its key", rules::path);
   at.add("tls-ca", &s::tls_ca, scope::node, "FILE",
-         "the certificate authorities that this node believes");
+         "the certificate authorities that this node believes", rules::path);
   at.add("tls-pin", &s::tls_pin, scope::node, "SHA256",
          "instead of --tls-ca, at nodes that only connect: the fingerprint of "
          "the parameter server's certificate, as pki show prints it");
-  at.add("tls-min", &s::tls_min, scope::node, "1.2|1.3",
-         "the lowest version of TLS", one_of{{"1.2", "1.3"}});
+  at.add("tls-min", &s::tls_min, scope::node, choices(tls_versions()),
+         "the lowest version of TLS", one_of{tls_versions()});
   at.add("token-file", &s::token_file, scope::node, "FILE",
          "holds the token of the run, which a node without a certificate must "
-         "show; the same at all nodes");
+         "show; the same at all nodes",
+         rules::path);
   at.add("join-timeout", &s::join_timeout, scope::node, "SECONDS",
          "wait for the whole cluster; then training starts with at least one "
          "worker",

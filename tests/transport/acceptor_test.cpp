@@ -124,7 +124,7 @@ TEST_CASE("a control connection is passed on when it says something") {
   auto who = it.next();
   CHECK(who.wants == purpose::control);
   char byte = 0;
-  CHECK(recv(who.line.get(), &byte, 1, 0) == 1);
+  CHECK(recv(who.line.fd.get(), &byte, 1, 0) == 1);
   CHECK(byte == 'w');
 }
 

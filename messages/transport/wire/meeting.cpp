@@ -140,7 +140,8 @@ void complete_handshake(tls_session& tls, int fd, double patience) {
     auto wait = tls.handshake();
     if (wait == tls_wait::nothing)
       return;
-    pollfd one{fd, wait == tls_wait::readable ? POLLIN : POLLOUT, 0};
+    short events = wait == tls_wait::readable ? POLLIN : POLLOUT;
+    pollfd one{fd, events, 0};
     auto ready = poll(&one, 1, milliseconds(patience));
     if (ready == 0)
       throw path_error{"the node there does not go on with the handshake of "
