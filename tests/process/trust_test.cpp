@@ -6,6 +6,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <csignal>
 #include <fstream>
 #include <regex>
 
@@ -140,11 +141,14 @@ TEST_CASE("who shows the wrong certificate, or none, is told what to do") {
                                     flags{"--workers", "1", "--epochs", "1"});
   it.pki({"init", "--out", it.folder("other")});
   check_refused(on, it.dir("w", "worker", "other"), "issued by");
-  auto ca = it.folder("ca"), other = it.folder("other");
+  auto ca = it.folder("ca");
   auto stranger = it.dir("stranger", "worker", "other").back();
+  auto both = it.folder("both.crt");
+  std::ofstream{both} << slurp(fs::path{ca} / "ca.crt")
+                      << slurp(fs::path{stranger} / "ca.crt");
   check_refused(on,
                 {"--tls-cert", stranger + "/tls.crt", "--tls-key",
-                 stranger + "/tls.key", "--tls-ca", ca + "/ca.crt"},
+                 stranger + "/tls.key", "--tls-ca", both},
                 "does not know the CA of our certificate");
   check_refused(on,
                 flags{"--tls-ca", ca + "/ca.crt"} +
