@@ -175,9 +175,15 @@ void child::signal(int number) {
 }
 
 void child::may_open(uint64_t most) {
-  rlimit limits{most, most};
-  if (pid_ != 0 && ::prlimit(pid_, RLIMIT_NOFILE, &limits, nullptr) != 0)
-    throw std::runtime_error("cannot limit the files of a child");
+  rlimit limits{};
+  if (pid_ == 0)
+    return;
+  if (::prlimit(pid_, RLIMIT_NOFILE, nullptr, &limits) == 0) {
+    limits.rlim_cur = std::min<rlim_t>(most, limits.rlim_max);
+    if (::prlimit(pid_, RLIMIT_NOFILE, &limits, nullptr) == 0)
+      return;
+  }
+  throw std::runtime_error("cannot limit the files of a child");
 }
 
 double child::core_seconds() const {

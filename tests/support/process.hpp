@@ -56,7 +56,7 @@ public:
 
   void signal(int number);
 
-  /// Sets its limit of open files.
+  /// Sets its limit of open files, which may be raised again.
   void may_open(uint64_t most);
 
   /// Seconds of CPU time that it has used.
