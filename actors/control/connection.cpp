@@ -1,8 +1,8 @@
 #include "actors/control/connection.hpp"
 
 #include <caf/all.hpp>
+#include <caf/io/basp_broker.hpp>
 #include <caf/io/middleman.hpp>
-#include <caf/io/network/default_multiplexer.hpp>
 #include <caf/io/network/stream_impl.hpp>
 #include <sys/socket.h>
 
@@ -128,11 +128,19 @@ private:
 
 } // namespace
 
+default_multiplexer& multiplexer_of(caf::actor_system& system) {
+  return dynamic_cast<default_multiplexer&>(system.middleman().backend());
+}
+
+caf::actor broker_of(caf::actor_system& system) {
+  return caf::actor_cast<caf::actor>(
+    system.middleman().named_broker<caf::io::basp_broker>("BASP"));
+}
+
 caf::io::scribe_ptr make_connection(caf::actor_system& system,
                                     connection_terms terms) {
-  auto& all = dynamic_cast<default_multiplexer&>(system.middleman().backend());
   return caf::make_counted<connection>(
-    all, terms.line.release(),
+    multiplexer_of(system), terms.line.release(),
     line_policy{std::move(terms.watched_by), std::move(terms.tells)});
 }
 

@@ -283,9 +283,9 @@ void acceptor::note_stranger(const pending& one) {
   quiet_until_ = now + quiet;
   auto more = std::exchange(strangers_, 0) - 1;
   terms_.say(
-    "stranger     sent away: what " + one.who.from +
-    " sent is nothing of a node of this release" +
-    (more > 0 ? " (and " + std::to_string(more) + " more before)" : ""));
+    "sent away    " + one.who.from +
+    ": it does not begin as a node of this release" +
+    (more > 0 ? " (and " + std::to_string(more) + " others before)" : ""));
 }
 
 /// ms until something is due; -1: nothing is.
