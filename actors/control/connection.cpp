@@ -3,8 +3,8 @@
 #include "messages/transport/tls/tls_session.hpp"
 
 #include <caf/all.hpp>
+#include <caf/io/basp_broker.hpp>
 #include <caf/io/middleman.hpp>
-#include <caf/io/network/default_multiplexer.hpp>
 #include <caf/io/network/stream_impl.hpp>
 #include <sys/socket.h>
 
@@ -158,13 +158,21 @@ private:
 
 } // namespace
 
+default_multiplexer& multiplexer_of(caf::actor_system& system) {
+  return dynamic_cast<default_multiplexer&>(system.middleman().backend());
+}
+
+caf::actor broker_of(caf::actor_system& system) {
+  return caf::actor_cast<caf::actor>(
+    system.middleman().named_broker<caf::io::basp_broker>("BASP"));
+}
+
 caf::io::scribe_ptr make_connection(caf::actor_system& system,
                                     connection_terms terms) {
-  auto& all = dynamic_cast<default_multiplexer&>(system.middleman().backend());
-  return caf::make_counted<connection>(all, terms.line.fd.release(),
-                                       line_policy{std::move(terms.line.tls),
-                                                   std::move(terms.watched_by),
-                                                   std::move(terms.tells)});
+  return caf::make_counted<connection>(
+    multiplexer_of(system), terms.line.fd.release(),
+    line_policy{std::move(terms.line.tls), std::move(terms.watched_by),
+                std::move(terms.tells)});
 }
 
 } // namespace troupe::control

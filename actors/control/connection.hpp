@@ -6,6 +6,8 @@
 #include "actors/control/guard.hpp"
 #include "messages/transport/wire/socket.hpp"
 
+#include <caf/actor.hpp>
+#include <caf/io/network/default_multiplexer.hpp>
 #include <caf/io/scribe.hpp>
 
 #include <functional>
@@ -22,6 +24,11 @@ struct connection_terms {
   std::unique_ptr<guard> watched_by{}; ///< Null: the other end is believed.
   breach_told tells{};                 ///< Or null.
 };
+
+/// CAF's I/O thread, and the actor there that speaks its protocol. Any thread.
+caf::io::network::default_multiplexer&
+multiplexer_of(caf::actor_system& system);
+caf::actor broker_of(caf::actor_system& system);
 
 /// Any thread.
 caf::io::scribe_ptr make_connection(caf::actor_system& system,

@@ -1,11 +1,9 @@
 #include "actors/control/dialer.hpp"
 
 #include "actors/control/connection.hpp"
+#include "actors/runtime/run_clock.hpp"
 #include "messages/error.hpp"
 #include "messages/transport/wire/meeting.hpp"
-
-#include <caf/io/all.hpp>
-#include <caf/io/basp_broker.hpp>
 
 #include <set>
 #include <string>
@@ -17,16 +15,17 @@ namespace {
 using found_node =
   caf::result<caf::node_id, caf::strong_actor_ptr, std::set<std::string>>;
 
+/// A node that let this one in may still say nothing: then the connection ends
+/// with CAF's heartbeat.
 found_node give_to_caf(dialer_actor::pointer self,
-                       transport::connection_line line, uint16_t port) {
+                       transport::connection_line line,
+                       const config::address& where, double patience) {
   auto answer = self->make_response_promise<caf::node_id, caf::strong_actor_ptr,
                                             std::set<std::string>>();
-  auto& middleman = self->system().middleman();
-  auto broker = caf::actor_cast<caf::actor>(
-    middleman.named_broker<caf::io::basp_broker>("BASP"));
   self
-    ->request(broker, caf::infinite, caf::connect_atom_v,
-              make_connection(self->system(), {std::move(line)}), port)
+    ->request(broker_of(self->system()), to_timespan(patience),
+              caf::connect_atom_v,
+              make_connection(self->system(), {std::move(line)}), where.port)
     .then(
       [self, answer](const caf::node_id& node,
                      const caf::strong_actor_ptr& published,
@@ -34,8 +33,10 @@ found_node give_to_caf(dialer_actor::pointer self,
         answer.deliver(node, published, types);
         self->quit();
       },
-      [self, answer](const caf::error& why) mutable {
-        answer.deliver(caf::make_error(errc::peer_lost, caf::to_string(why)));
+      [self, answer](const caf::error&) mutable {
+        answer.deliver(caf::make_error(
+          errc::peer_lost, std::string{"the node there lets this one in, and "
+                                       "then does not shake hands"}));
         self->quit();
       });
   return answer;
@@ -56,7 +57,7 @@ dialer_actor::behavior_type dial(dialer_actor::pointer self,
       auto line = transport::connect_securely(where, own, patience, 0);
       transport::open_line(line, transport::purpose::control, own.proof,
                            patience);
-      return give_to_caf(self, line.release(), where.port);
+      return give_to_caf(self, line.release(), where, patience);
     } catch (const transport::refused_entry& why) {
       return fails(why.for_good ? errc::protocol_mismatch : errc::peer_lost,
                    why);

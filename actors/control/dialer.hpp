@@ -8,8 +8,8 @@
 namespace troupe::control {
 
 /// An actor on a thread of its own, for one connection: it blocks until the
-/// node there has let this one in, `patience` seconds at most, and ends with
-/// its answer. Errors: peer_lost, with what the user may do;
+/// node there has let this one in, at most `patience` seconds for each step,
+/// and ends with its answer. Errors: peer_lost, with what the user may do;
 /// protocol_mismatch when the node there refuses for good.
 dialer_actor::behavior_type dial(dialer_actor::pointer self,
                                  const config::address& where,

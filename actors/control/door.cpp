@@ -4,9 +4,8 @@
 
 #include <caf/all.hpp>
 #include <caf/io/all.hpp>
-#include <caf/io/basp_broker.hpp>
-#include <caf/io/network/default_multiplexer.hpp>
 
+#include <atomic>
 #include <optional>
 #include <utility>
 
@@ -28,16 +27,17 @@ public:
   /// Any thread.
   void enter(transport::guest who) {
     auto its = std::make_shared<transport::guest>(std::move(who));
-    backend().post([self = caf::intrusive_ptr<inner_doorman>{this}, its] {
-      self->introduce(std::move(*its));
-    });
+    multiplexer_of(system_).post(
+      [self = caf::intrusive_ptr<inner_doorman>{this}, its] {
+        self->introduce(std::move(*its));
+      });
   }
 
   bool new_connection() override { return false; }
 
   void launch() override {}
 
-  void graceful_shutdown() override { detach(&backend(), false); }
+  void graceful_shutdown() override { detach(&multiplexer_of(system_), false); }
 
   std::string addr() const override { return ""; }
 
@@ -52,11 +52,6 @@ private:
   static caf::io::accept_handle next_handle() {
     static std::atomic<int64_t> last = int64_t{1} << 40;
     return caf::io::accept_handle::from_int(++last);
-  }
-
-  caf::io::network::default_multiplexer& backend() const {
-    return dynamic_cast<caf::io::network::default_multiplexer&>(
-      system_.middleman().backend());
   }
 
   void introduce(transport::guest who) {
@@ -75,7 +70,7 @@ private:
                 std::move(tells)});
     auto handle = next->hdl();
     parent()->add_scribe(std::move(next));
-    doorman::new_connection(&backend(), handle);
+    doorman::new_connection(&multiplexer_of(system_), handle);
   }
 
   caf::actor_system& system_;
@@ -83,11 +78,6 @@ private:
   grants_ptr given_;
   breach_told tells_;
 };
-
-caf::actor broker_of(caf::actor_system& system) {
-  return caf::actor_cast<caf::actor>(
-    system.middleman().named_broker<caf::io::basp_broker>("BASP"));
-}
 
 } // namespace
 

@@ -23,7 +23,7 @@ header header_in(caf::actor_system& system, std::span<const caf::byte> bytes) {
   caf::binary_deserializer source{system,
                                   caf::make_span(bytes.data(), bytes.size())};
   if (!source.apply(out) || !valid(out))
-    throw breach("a header that is none");
+    throw breach("bytes that are no message of CAF's protocol");
   return out;
 }
 
@@ -60,7 +60,8 @@ std::span<caf::byte> guard::room() {
   auto wanted =
     come_ < header_size ? header_size : header_size + head_.payload_len;
   // Memory is taken as bytes come, not for what is announced.
-  auto size = std::min(wanted, std::max(2 * come_, least_room));
+  auto size =
+    std::min(wanted, std::max({coming_.size(), 2 * come_, least_room}));
   if (coming_.size() < size)
     coming_.resize(size);
   return {coming_.data() + come_, size - come_};
@@ -85,22 +86,25 @@ void guard::came(size_t count) {
   come_ = 0;
 }
 
+// The buffers change places and keep their sizes, so that no message is copied
+// and no memory is set to zero again.
 void guard::pass() {
-  coming_.resize(come_);
-  if (passed_.empty())
+  if (ready() == 0) {
     coming_.swap(passed_);
-  else
-    passed_.insert(passed_.end(), coming_.begin(), coming_.end());
+    taken_ = 0;
+    ready_to_ = come_;
+    return;
+  }
+  passed_.resize(ready_to_);
+  passed_.insert(passed_.end(), coming_.begin(),
+                 coming_.begin() + static_cast<ptrdiff_t>(come_));
+  ready_to_ = passed_.size();
 }
 
 size_t guard::take(std::span<caf::byte> to) {
   auto count = std::min(ready(), to.size());
   std::memcpy(to.data(), passed_.data() + taken_, count);
   taken_ += count;
-  if (ready() == 0) {
-    passed_.clear();
-    taken_ = 0;
-  }
   return count;
 }
 
@@ -136,8 +140,10 @@ void guard::shake_hands(bytes_view payload) {
   caf::node_id node;
   caf::binary_deserializer source{
     system_, caf::make_span(payload.data(), payload.size())};
-  if (node_ || !source.apply(node) || !node || node == system_.node())
-    throw breach("a handshake that is none");
+  if (node_)
+    throw breach("a second handshake");
+  if (!source.apply(node) || !node || node == system_.node())
+    throw breach("a handshake that names no other node");
   node_ = node;
   is_first_ = given_->enter(node_, who_);
 }

@@ -42,7 +42,7 @@ public:
   guard(const guard&) = delete;
   guard& operator=(const guard&) = delete;
 
-  /// Where the next bytes belong; at most so many are wanted. Never empty.
+  /// Where the next bytes belong, and no more of them than that. Never empty.
   std::span<caf::byte> room();
 
   /// So many bytes were put there. Throws `breach`; what was passed before is
@@ -53,7 +53,7 @@ public:
   void goes(std::span<const caf::byte> bytes);
 
   /// How many bytes are ready for CAF.
-  size_t ready() const { return passed_.size() - taken_; }
+  size_t ready() const { return ready_to_ - taken_; }
 
   /// Moves ready bytes out. Returns how many.
   size_t take(std::span<caf::byte> to);
@@ -82,8 +82,9 @@ private:
   header head_{};
   caf::byte_buffer coming_;    ///< The message that is not complete, and room.
   size_t come_ = 0;            ///< Bytes of it.
-  caf::byte_buffer passed_;    ///< Checked.
-  size_t taken_ = 0;           ///< Of `passed_`.
+  caf::byte_buffer passed_;    ///< Checked, and room.
+  size_t taken_ = 0;           ///< Of `passed_`, from its beginning.
+  size_t ready_to_ = 0;        ///< Where its checked bytes end.
   caf::byte_buffer going_;     ///< Of the header that is sent.
   uint64_t going_payload_ = 0; ///< Bytes that follow it.
 };

@@ -3,12 +3,11 @@
 #include "messages/transport/wire/acceptor.hpp"
 #include "messages/transport/wire/descriptor_limit.hpp"
 #include "messages/transport/wire/meeting.hpp"
+#include "tests/support/loopback.hpp"
 
-#include <arpa/inet.h>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -143,7 +142,7 @@ TEST_CASE("a stranger is sent away at once, with a line") {
     say(line, text);
     CHECK(is_sent_away(line));
     CHECK_THAT(it.said.get_future().get(),
-               ContainsSubstring("what 127.0.0.1 sent is nothing of a node"));
+               ContainsSubstring("127.0.0.1: it does not begin as a node"));
   }
 }
 
@@ -196,17 +195,9 @@ TEST_CASE("a node that is refused hears why") {
 }
 
 TEST_CASE("what is no node of this release is named") {
-  descriptor listener{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  sockaddr_in where{};
-  where.sin_family = AF_INET;
-  where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof where;
-  auto* at = reinterpret_cast<sockaddr*>(&where);
-  REQUIRE(bind(listener.get(), at, size) == 0);
-  REQUIRE(listen(listener.get(), 1) == 0);
-  getsockname(listener.get(), at, &size);
-  auto line =
-    transport::socket{connect_to("127.0.0.1", ntohs(where.sin_port), 5)};
+  descriptor listener{testing::listen_on(0)};
+  transport::socket line{
+    connect_to("127.0.0.1", testing::port_of(listener.get()), 5)};
   descriptor server{accept(listener.get(), nullptr, nullptr)};
   REQUIRE(send(server.get(), "HTTP/1.0 400", 12, MSG_NOSIGNAL) == 12);
   CHECK_THAT(why_refused([&] { open_line(line, purpose::control, "", 20); }),
@@ -269,10 +260,7 @@ TEST_CASE("without descriptors the acceptor rests, and later takes in who "
   host it;
   transport::socket line{
     descriptor{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)}};
-  sockaddr_in where{};
-  where.sin_family = AF_INET;
-  where.sin_port = htons(it.uut.port());
-  where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto where = testing::loopback(it.uut.port());
   auto token = random_token();
   famine now;
   REQUIRE(connect(line.get(), reinterpret_cast<sockaddr*>(&where),
