@@ -381,7 +381,13 @@ void check_network(const resolved& all) {
     refuse(all, "cluster.port",
            "only the parameter server can take any free port");
   check_trust(all);
-  if (cluster.insecure_network || cluster.encrypts())
+  if (cluster.insecure_network)
+    return;
+  const auto* wanted = find_path(cluster.transport);
+  if (cluster.encrypts() && !is_loopback(cluster.host) && wanted != nullptr &&
+      wanted->needs_gpu)
+    refuse(all, "cluster.transport", open_nccl);
+  if (cluster.encrypts())
     return;
   if (!is_loopback(cluster.host))
     refuse(all, "cluster.host", open_to_all);
