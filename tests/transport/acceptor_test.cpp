@@ -47,7 +47,7 @@ struct host {
   }
 
   transport::socket connect() const {
-    return transport::socket{connect_to("127.0.0.1", uut.port(), 5)};
+    return transport::socket{connect_to("127.0.0.1", uut.port(), 5, false)};
   }
 
   guest next() {
@@ -101,8 +101,9 @@ TEST_CASE("a node shows its token over TCP or over a Unix socket") {
   CHECK(token.size() == sizeof opening::secret);
   CHECK(token != random_token());
   auto same_host = GENERATE_COPY(false, true);
-  transport::socket line{same_host ? connect_unix(it.uut.name())
-                                   : connect_to("127.0.0.1", it.uut.port(), 5)};
+  transport::socket line{same_host
+                           ? connect_unix(it.uut.name())
+                           : connect_to("127.0.0.1", it.uut.port(), 5, false)};
   auto met = std::async(std::launch::async,
                         [&] { open_line(line, purpose::tensors, token, 20); });
   auto who = it.next();
@@ -197,7 +198,7 @@ TEST_CASE("a node that is refused hears why") {
 TEST_CASE("what is no node of this release is named") {
   descriptor listener{testing::listen_on(0)};
   transport::socket line{
-    connect_to("127.0.0.1", testing::port_of(listener.get()), 5)};
+    connect_to("127.0.0.1", testing::port_of(listener.get()), 5, false)};
   descriptor server{accept(listener.get(), nullptr, nullptr)};
   REQUIRE(send(server.get(), "HTTP/1.0 400", 12, MSG_NOSIGNAL) == 12);
   CHECK_THAT(why_refused([&] { open_line(line, purpose::control, "", 20); }),
