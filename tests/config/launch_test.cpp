@@ -320,6 +320,9 @@ TEST_CASE("processes on several hosts do not meet at the loopback address",
   CHECK(launch_complaint(slurm, "--host localhost")
           .starts_with("--host localhost: only"));
   CHECK(launch_complaint(slurm, "--host node1 --insecure-network") == "");
+  // Rank 0 chooses its address itself, and writes it down.
+  CHECK(launch_complaint(slurm, "--insecure-network --interface eth0 "
+                                "--init-method file:///shared/meet") == "");
   slurm["SLURM_STEP_NUM_NODES"] = "1"; // srun -N 1 in a larger job.
   CHECK(launch_complaint(slurm) == "");
   environment mpi{{"OMPI_COMM_WORLD_RANK", "1"},

@@ -2,6 +2,7 @@
 
 #include "messages/transport/wire/acceptor.hpp"
 #include "messages/transport/wire/descriptor_limit.hpp"
+#include "messages/transport/wire/host_address.hpp"
 #include "messages/transport/wire/meeting.hpp"
 #include "tests/support/loopback.hpp"
 
@@ -298,4 +299,31 @@ TEST_CASE("a port is shut before the last descriptor, and opens for more than "
   CHECK(should_accept(true, 8, 32));
   CHECK_FALSE(should_accept(true, 7, 32));
   CHECK(should_accept(true, 1000, 1'048'576));
+}
+
+TEST_CASE("without consent nothing leaves this machine, and nothing listens "
+          "beyond") {
+  acceptor_terms terms;
+  terms.host = "0.0.0.0";
+  CHECK_THROWS_WITH(acceptor{terms},
+                    ContainsSubstring("0.0.0.0 is no loopback address") &&
+                      ContainsSubstring("--insecure-network"));
+  for (auto host : {"203.0.113.7", "0.0.0.0", "::", "fe80::1", "fd77::1"})
+    CHECK_THROWS_WITH(connect_to(host, 1, 5, false),
+                      ContainsSubstring(" is no loopback address"));
+  for (auto host : {"127.0.0.2", "::1", "::ffff:127.0.0.1"})
+    CHECK_THROWS_WITH(connect_to(host, 1, 5, false),
+                      !ContainsSubstring("is no loopback address"));
+  terms.own.trusts_network = true;
+  acceptor open{terms};
+  CHECK(connect_to("127.0.0.1", open.port(), 5, false));
+}
+
+TEST_CASE("an address of IPv4 looks the same over either family") {
+  auto text = [](const std::string& host) {
+    return host_text(*look_up(host, 0, 0)->ai_addr);
+  };
+  CHECK(text("10.0.0.1") == "10.0.0.1");
+  CHECK(text("::ffff:10.0.0.1") == "10.0.0.1");
+  CHECK(text("fd77::1") == "fd77::1");
 }

@@ -297,7 +297,7 @@ TEST_CASE("shards are told where all are, once all are ready") {
   it.enter(second, it.two);
   CHECK(early->open());
   it.say(it.two, begun_atom_v, second);
-  const std::vector<config::address> both{{"here", 1}, {"here", 1}};
+  const std::vector<config::address> both{{"localhost", 1}, {"localhost", 1}};
   for (const auto& answer : {early, ask()}) {
     REQUIRE(answer->values);
     CHECK((answer->get<std::vector<config::address>>() == both));
