@@ -27,8 +27,8 @@ struct trusted_cluster {
     return (on.home() / name).string();
   }
 
-  std::string pki(const flags& what) {
-    auto done = on.start("pki", flags{"pki"} + what);
+  std::string pki(const flags& arguments) {
+    auto done = on.start("pki", flags{"pki"} + arguments);
     check_end(done, 0);
     return done.out();
   }

@@ -1,5 +1,6 @@
 // Who connects to the port of a process: nodes, strangers and crowds.
 
+#include "messages/transport/tls/first_bytes.hpp"
 #include "messages/transport/wire/acceptor.hpp"
 #include "messages/transport/wire/descriptor_limit.hpp"
 #include "messages/transport/wire/host_address.hpp"
@@ -137,8 +138,8 @@ TEST_CASE("whoever opens and then is silent is sent away in time") {
 }
 
 TEST_CASE("a stranger is sent away at once, with a line") {
-  for (const auto* text : {"GET / HTTP/1.0\r\n\r\n", "TRPX", "TQ",
-                           "\x16\x03\x01\x02", "\1\0\0\0\0\0\0\4"}) {
+  for (const auto* text :
+       {"GET / HTTP/1.0\r\n\r\n", "TRPX", "TQ", "\1\0\0\0\0\0\0\4"}) {
     host it;
     auto line = it.connect();
     say(line, text);
@@ -146,6 +147,20 @@ TEST_CASE("a stranger is sent away at once, with a line") {
     CHECK_THAT(it.said.get_future().get(),
                ContainsSubstring("127.0.0.1: it does not begin as a node"));
   }
+}
+
+TEST_CASE("who speaks TLS where it is not spoken is told so") {
+  host it;
+  auto line = it.connect();
+  say(line, "\x16\x03\x01\x02");
+  std::string answer(answer_to_tls.size(), '\0');
+  iovec in[] = {{answer.data(), answer.size()}};
+  line.patience(20);
+  REQUIRE(line.receive(in, nullptr));
+  CHECK(answer == answer_to_tls);
+  CHECK(is_sent_away(line));
+  CHECK_THAT(it.said.get_future().get(),
+             ContainsSubstring("127.0.0.1: " + unexpected_tls_line));
 }
 
 TEST_CASE("strangers hold no node up") {

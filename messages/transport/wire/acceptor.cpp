@@ -392,12 +392,13 @@ bool acceptor::attend(pending& one) try {
   if (!one.read_on())
     return false;
   if (one.is_stranger()) {
-    note_stranger(one, "it does not begin as a node of this release");
-    if (look_at(std::as_bytes(std::span{&one.shown, 1})) == first_bytes::tls) {
-      send_all(one.who.line, answer_to_tls);
-      return one.leave();
+    if (look_at(std::as_bytes(std::span{&one.shown, 1})) != first_bytes::tls) {
+      note_stranger(one, "it does not begin as a node of this release");
+      return false;
     }
-    return false;
+    note_stranger(one, unexpected_tls_line);
+    send_all(one.who.line, answer_to_tls);
+    return one.leave();
   }
   return !one.is_open() || let_in(one);
 } catch (const path_error& why) {
