@@ -3,6 +3,7 @@
 #include "messages/transport/tls/first_bytes.hpp"
 #include "messages/transport/wire/acceptor.hpp"
 #include "messages/transport/wire/descriptor_limit.hpp"
+#include "messages/transport/wire/host_address.hpp"
 #include "messages/transport/wire/meeting.hpp"
 #include "tests/support/loopback.hpp"
 
@@ -48,7 +49,7 @@ struct host {
   }
 
   transport::socket connect() const {
-    return transport::socket{connect_to("127.0.0.1", uut.port(), 5)};
+    return transport::socket{connect_to("127.0.0.1", uut.port(), 5, false)};
   }
 
   guest next() {
@@ -102,8 +103,9 @@ TEST_CASE("a node shows its token over TCP or over a Unix socket") {
   CHECK(token.size() == sizeof opening::secret);
   CHECK(token != random_token());
   auto same_host = GENERATE_COPY(false, true);
-  transport::socket line{same_host ? connect_unix(it.uut.name())
-                                   : connect_to("127.0.0.1", it.uut.port(), 5)};
+  transport::socket line{same_host
+                           ? connect_unix(it.uut.name())
+                           : connect_to("127.0.0.1", it.uut.port(), 5, false)};
   auto met = std::async(std::launch::async,
                         [&] { open_line(line, purpose::tensors, token, 20); });
   auto who = it.next();
@@ -212,7 +214,7 @@ TEST_CASE("a node that is refused hears why") {
 TEST_CASE("what is no node of this release is named") {
   descriptor listener{testing::listen_on(0)};
   transport::socket line{
-    connect_to("127.0.0.1", testing::port_of(listener.get()), 5)};
+    connect_to("127.0.0.1", testing::port_of(listener.get()), 5, false)};
   descriptor server{accept(listener.get(), nullptr, nullptr)};
   REQUIRE(send(server.get(), "HTTP/1.0 400", 12, MSG_NOSIGNAL) == 12);
   CHECK_THAT(why_refused([&] { open_line(line, purpose::control, "", 20); }),
@@ -312,4 +314,31 @@ TEST_CASE("a port is shut before the last descriptor, and opens for more than "
   CHECK(should_accept(true, 8, 32));
   CHECK_FALSE(should_accept(true, 7, 32));
   CHECK(should_accept(true, 1000, 1'048'576));
+}
+
+TEST_CASE("without consent nothing leaves this machine, and nothing listens "
+          "beyond") {
+  acceptor_terms terms;
+  terms.host = "0.0.0.0";
+  CHECK_THROWS_WITH(acceptor{terms},
+                    ContainsSubstring("0.0.0.0 is no loopback address") &&
+                      ContainsSubstring("--insecure-network"));
+  for (auto host : {"203.0.113.7", "0.0.0.0", "::", "fe80::1", "fd77::1"})
+    CHECK_THROWS_WITH(connect_to(host, 1, 5, false),
+                      ContainsSubstring(" is no loopback address"));
+  for (auto host : {"127.0.0.2", "::1", "::ffff:127.0.0.1"})
+    CHECK_THROWS_WITH(connect_to(host, 1, 5, false),
+                      !ContainsSubstring("is no loopback address"));
+  terms.own.trusts_network = true;
+  acceptor open{terms};
+  CHECK(connect_to("127.0.0.1", open.port(), 5, false));
+}
+
+TEST_CASE("an address of IPv4 looks the same over either family") {
+  auto text = [](const std::string& host) {
+    return host_text(*look_up(host, 0, 0)->ai_addr);
+  };
+  CHECK(text("10.0.0.1") == "10.0.0.1");
+  CHECK(text("::ffff:10.0.0.1") == "10.0.0.1");
+  CHECK(text("fd77::1") == "fd77::1");
 }
