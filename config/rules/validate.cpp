@@ -4,23 +4,21 @@
 #include "config/patterns/placement.hpp"
 #include "config/rules/external_compute.hpp"
 #include "config/rules/metric_settings.hpp"
+#include "config/rules/network_settings.hpp"
 #include "config/rules/recipe_settings.hpp"
 #include "config/rules/small_networks.hpp"
 #include "config/schema/known_names.hpp"
 #include "config/schema/optimizers.hpp"
 #include "config/schema/paths.hpp"
 #include "config/schema/policies.hpp"
-#include "config/sources/launcher.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/value.hpp"
-#include "config/values/address.hpp"
 #include "config/values/faults.hpp"
 #include "config/values/lr_schedule.hpp"
 #include "config/values/script.hpp"
 #include "config/values/tar_shards.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace troupe::config {
 
@@ -30,10 +28,6 @@ namespace {
 bool sets_all(const settings& all) {
   return all.what == role::simulate ||
          (all.what == role::ps && !is_remote_shard(all));
-}
-
-bool joins(role duty) {
-  return duty == role::worker || duty == role::evaluator;
 }
 
 void check_device(const resolved& all) {
@@ -74,22 +68,6 @@ void check_rank(const resolved& all) {
            "with --listen HOST:PORT");
 }
 
-/// Where this node listens, and what others are told of that.
-void check_places(const resolved& all) {
-  const auto& cluster = all.values.cluster;
-  if (!cluster.advertise.empty() && !cluster.interface.empty())
-    refuse(all, "cluster.interface",
-           "says what others are told, as --advertise does: give one of them");
-  if (cluster.listen.empty())
-    return;
-  auto leads = is_peer(all.values) && !is_remote_shard(all.values);
-  if (leads && parse_address(cluster.listen).port == 0 &&
-      !find_meeting_file(cluster))
-    refuse(all, "cluster.listen",
-           "nobody could know the port: the peer of rank 0 takes a free one "
-           "only with --init-method file:///PATH");
-}
-
 void check_training(const resolved& all) {
   const auto& training = all.values.training;
   require_allowed(training);
@@ -108,12 +86,13 @@ void check_training(const resolved& all) {
 /// none.
 void check_data(const resolved& all) {
   const auto& data = all.values.data;
-  auto computes = all.values.what == role::simulate || joins(all.values.what);
+  auto what = all.values.what;
+  auto computes =
+    what == role::simulate || what == role::worker || what == role::evaluator;
   if (computes && reads_files(data.dataset) && data.data_dir.empty())
     refuse(all, "data.dataset",
            "is read from files: give their folder with --data-dir");
-  auto decides =
-    all.values.what == role::simulate || all.values.what == role::ps;
+  auto decides = what == role::simulate || what == role::ps;
   auto is_theirs =
     data.image_size == small_side && has_small_images(data.dataset);
   if (decides && data.image_size != data_settings{}.image_size && !is_theirs &&
@@ -334,81 +313,6 @@ void check_following(const resolved& all) {
              "means nothing with --follow " + evaluation.follow +
                ": the newest checkpoint there is scored, or with --every N "
                "each of a step that N divides");
-}
-
-/// What a node shows, and by what it knows the others, must be enough for both
-/// ends.
-void check_trust(const resolved& all) {
-  const auto& cluster = all.values.cluster;
-  auto three =
-    std::array{"cluster.tls-cert", "cluster.tls-key", "cluster.tls-ca"};
-  for (const auto* one : three)
-    if (!cluster.tls_dir.empty() && all.is_explicit(one))
-      refuse(all, one, "says the same as --tls-dir: give one of them");
-  if (cluster.tls_cert.empty() != cluster.tls_key.empty())
-    refuse(all, cluster.tls_cert.empty() ? three[1] : three[0],
-           "needs the other of --tls-cert and --tls-key");
-  if (!cluster.encrypts())
-    return;
-  auto has_dir = !cluster.tls_dir.empty();
-  auto has_own = has_dir || !cluster.tls_cert.empty();
-  auto has_ca = has_dir || !cluster.tls_ca.empty();
-  auto is_proven = !cluster.token_file.empty();
-  auto which = has_dir   ? "cluster.tls-dir"
-               : has_own ? "cluster.tls-cert"
-               : has_ca  ? "cluster.tls-ca"
-                         : "cluster.tls-pin";
-  auto listens = !joins(all.values.what) || is_peer(all.values);
-  auto dials = joins(all.values.what) || is_peer(all.values) ||
-               is_remote_shard(all.values);
-  if (listens && !has_own)
-    refuse(all, which,
-           "is not enough where others connect to: give "
-           "--tls-dir, or --tls-cert and --tls-key");
-  if (dials && !has_ca && cluster.tls_pin.empty())
-    refuse(all, which,
-           "does not say whom to believe: give --tls-ca, or "
-           "--tls-pin with the parameter server's fingerprint");
-  if (listens && !has_ca && !is_proven)
-    refuse(all, which,
-           "lets in whoever comes: give --tls-ca, of which nodes "
-           "need certificates, or --token-file");
-  if (dials && !has_own && !is_proven)
-    refuse(all, which,
-           "does not say who this node is: give --tls-dir, or "
-           "--token-file with the token of the run");
-}
-
-/// Only a node that talks to no other is exempt: without encryption, anyone on
-/// the network between two nodes can read and change their traffic.
-void check_network(const resolved& all) {
-  const auto& cluster = all.values.cluster;
-  const auto& follow = all.values.evaluation.follow;
-  auto alone = all.values.what == role::simulate ||
-               (all.values.what == role::evaluator && follow != "ps");
-  if (alone)
-    return;
-  auto looks_for_it = joins(all.values.what) || is_remote_shard(all.values);
-  if (looks_for_it && cluster.port == 0)
-    refuse(all, "cluster.port",
-           "only the parameter server can take any free port");
-  check_trust(all);
-  check_places(all);
-  const auto* wanted = find_path(cluster.transport);
-  if (cluster.encrypts() && !cluster.insecure_network &&
-      !is_loopback(cluster.host) && wanted != nullptr && wanted->needs_gpu)
-    refuse(all, "cluster.transport", open_nccl);
-  if (cluster.leaves_host())
-    return;
-  if (!is_loopback(cluster.host))
-    refuse(all, "cluster.host", open_to_all);
-  auto listens = !joins(all.values.what) || cluster.join;
-  if (listens && !cluster.listen.empty() &&
-      !is_loopback(parse_address(cluster.listen).host))
-    refuse(all, "cluster.listen", open_to_all);
-  if (listens && !cluster.advertise.empty() &&
-      !is_loopback(parse_host(cluster.advertise).host))
-    refuse(all, "cluster.advertise", open_to_all);
 }
 
 } // namespace
