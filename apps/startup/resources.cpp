@@ -6,6 +6,7 @@
 #include "config/schema/paths.hpp"
 #include "config/schema/policies.hpp"
 #include "config/text/failure.hpp"
+#include "config/values/address.hpp"
 #include "config/values/compression.hpp"
 #include "config/values/outliers.hpp"
 #include "messages/transport/wire/host_address.hpp"
@@ -215,6 +216,10 @@ gpu_network_for(const config::settings& settings,
   if (device.is_cpu() ||
       settings.parallel.mode != config::parallel_mode::data_parallel)
     return nullptr;
+  if (!cluster.insecure_network && !config::is_loopback(cluster.host)) {
+    say(std::string{"path         nccl is not used: "} + config::open_nccl);
+    return nullptr;
+  }
   auto found = models::nccl::library::load();
   if (!found.library && must)
     throw run_error("--transport nccl: " + found.why_not +

@@ -394,6 +394,10 @@ void check_network(const resolved& all) {
            "only the parameter server can take any free port");
   check_trust(all);
   check_places(all);
+  const auto* wanted = find_path(cluster.transport);
+  if (cluster.encrypts() && !cluster.insecure_network &&
+      !is_loopback(cluster.host) && wanted != nullptr && wanted->needs_gpu)
+    refuse(all, "cluster.transport", open_nccl);
   if (cluster.leaves_host())
     return;
   if (!is_loopback(cluster.host))

@@ -41,6 +41,12 @@ inline constexpr const char* open_to_all =
   "(docs/security.md), use 127.0.0.1, or give --insecure-network if everybody "
   "on that network may be trusted";
 
+/// The reason why NCCL is not used beyond loopback without `insecure-network`,
+/// for a line.
+inline constexpr const char* open_nccl =
+  "NCCL's own connections between hosts are not encrypted; add "
+  "--insecure-network if everybody on that network may be trusted";
+
 /// Checks an address that does not come from this node's own settings. Throws
 /// `usage_error` if only `insecure-network` would allow it.
 /// @param from Who names it, for the error line.
