@@ -17,6 +17,7 @@ known_nodes::known_nodes(const config::settings& settings,
   if (before) {
     life_ = before->before;
     peers_ = before->peers;
+    bound_ = before->listens;
     if (life_.directory.empty() && !life_.run_id.empty())
       cannot_lead_ = "it does not have the run's folder, with a lock";
   } else {

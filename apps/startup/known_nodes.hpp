@@ -64,7 +64,7 @@ public:
   /// The last life that this node had a part in.
   config::run_life life() const;
 
-  /// Where this node listens; without a host if it does not.
+  /// Where this node listens, or did in its last life; without a host: nowhere.
   config::address bound() const;
 
   /// The settings of this node, combined with those of the run.

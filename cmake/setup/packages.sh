@@ -26,15 +26,15 @@ packages_of_system() {
   case $family in
     apt)
       printf '%s\n' "${common[@]}" build-essential curl gnuplot-nox \
-        libcurl4-openssl-dev libjpeg-dev libmimalloc-dev libpng-dev \
-        libprotobuf-dev libssl-dev nlohmann-json3-dev pkg-config \
+        iproute2 libcurl4-openssl-dev libjpeg-dev libmimalloc-dev libpng-dev \
+        libprotobuf-dev libssl-dev nftables nlohmann-json3-dev pkg-config \
         protobuf-compiler zlib1g-dev
       ;;
     dnf)
-      printf '%s\n' "${common[@]}" curl gcc-c++ gnuplot-minimal json-devel \
-        libcurl-devel libjpeg-turbo-devel libpng-devel mimalloc-devel \
-        openssl-devel pkgconf-pkg-config protobuf-compiler protobuf-devel \
-        zlib-devel
+      printf '%s\n' "${common[@]}" curl gcc-c++ gnuplot-minimal iproute \
+        json-devel libcurl-devel libjpeg-turbo-devel libpng-devel \
+        mimalloc-devel nftables openssl-devel pkgconf-pkg-config \
+        protobuf-compiler protobuf-devel zlib-devel
       ;;
   esac
 }

@@ -548,7 +548,7 @@ TEST_CASE("a host of another machine is no place to listen") {
   check_refusal(server, 1,
                 "cannot listen on 203\\.0\\.113\\.7:" + on.port() +
                   ": Cannot assign requested address; give an address of this "
-                  "machine, or 0\\.0\\.0\\.0 for all");
+                  "machine with --listen, or 0\\.0\\.0\\.0 for all");
   auto shard = on.shard(
     1, {"--shards", "2", "--listen", "203.0.113.7:0", "--insecure-network"});
   check_refusal(shard, 1,

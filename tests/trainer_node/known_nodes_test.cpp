@@ -93,6 +93,9 @@ TEST_CASE("a lead is known by what it advertises, and comes back where it has "
   uut.note(welcome("/data/run"), {"10.0.0.1", 4000}, worker_id{0});
   CHECK(uut.life().nodes.front() == config::address{"203.0.113.1", 5000});
   CHECK(uut.life().nodes.size() == 3);
+  // Until it listens again.
+  config::next_life next{0, 2, false, true, false, {}, uut.life(), uut.bound()};
+  CHECK(known_nodes{settings, next}.bound() == uut.bound());
 }
 
 TEST_CASE("a node does not take part with others that it may not reach") {
@@ -105,11 +108,15 @@ TEST_CASE("a node does not take part with others that it may not reach") {
           .starts_with("10.0.0.2:5000, which the lead shard at 127.0.0.1:4000 "
                        "names, is no loopback address"));
   CHECK(uut.others().empty());
+  auto near = welcome("/data/run");
+  for (auto& shard : *near.mutable_shards())
+    shard.set_host("127.0.0.2");
+  uut.note(near, {"127.0.0.1", 4000}, worker_id{1});
   proto::Welcome run;
   run.add_nodes()->set_host("10.0.0.2");
   CHECK(error_line<usage_error>([&] {
           uut.go_elsewhere(run);
-        }).starts_with("10.0.0.2:0, "));
+        }).starts_with("10.0.0.2:0, which the lead shard at 127.0.0.1:4000 "));
   settings.cluster.tls_dir = "certificates";
   known_nodes with_tls{settings, {}};
   CHECK_NOTHROW(
