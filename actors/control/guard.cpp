@@ -27,6 +27,16 @@ header header_in(caf::actor_system& system, std::span<const caf::byte> bytes) {
   return out;
 }
 
+std::string whole(double number) {
+  return std::to_string(static_cast<uint64_t>(number));
+}
+
+void check_size(const char* noun, size_t bytes, size_t most) {
+  if (bytes > most)
+    throw breach(std::string{noun} + " of " + std::to_string(bytes) +
+                 " B, of which " + std::to_string(most) + " are allowed");
+}
+
 /// The types of CAF's own that our messages have in them, besides ours.
 bool is_usual(caf::type_id_t id) {
   constexpr caf::type_id_t usual[] = {
@@ -74,13 +84,14 @@ void guard::came(size_t count) {
   if (come_ == header_size) {
     head_ = header_in(system_, {coming_.data(), header_size});
     auto limit = node_ ? most : most_of_handshake;
-    if (head_.payload_len > limit)
-      throw breach("a message of " + std::to_string(head_.payload_len) +
-                   " B, of which " + std::to_string(limit) + " are allowed");
+    check_size("a message", head_.payload_len, limit);
   }
   if (come_ < header_size + head_.payload_len)
     return;
   bytes_view payload{coming_.data() + header_size, head_.payload_len};
+  if (!messages_.allows(rate_limit::clock::now()))
+    throw breach("more than " + whole(messages_per_second) +
+                 " messages a second");
   if (is_for_us(head_, payload))
     pass();
   come_ = 0;
@@ -130,6 +141,7 @@ bool guard::is_for_us(const header& head, bytes_view payload) {
     return true;
   case message_type::down_message:
     check_nodes(payload);
+    check_handles(payload, &handle_reader::read_down);
     return true;
   default:
     throw breach("a message for another node");
@@ -149,13 +161,25 @@ void guard::shake_hands(bytes_view payload) {
 }
 
 // CAF itself asks each node by name what it can start. Nobody wants to know.
-bool guard::may_deliver(const header& head, bytes_view payload) const {
+bool guard::may_deliver(const header& head, bytes_view payload) {
   if (head.has(header::named_receiver_flag) ||
       curious_.contains(head.dest_actor))
     return false;
+  // CAF takes their contents for what they should be.
+  if (caf::message_id{head.operation_data}.is_stream_message())
+    throw breach("a message of a stream, which no node sends");
   check_types(payload);
   check_receiver(head);
+  if (given_->is_published(head.dest_actor))
+    check_hello(head);
   return true;
+}
+
+/// An answer to one costs more than what else a node asks.
+void guard::check_hello(const header& head) {
+  check_size("a hello", head.payload_len, most_of_hello);
+  if (!hellos_.allows(rate_limit::clock::now()))
+    throw breach("more than " + whole(hellos_per_second) + " hellos a second");
 }
 
 void guard::check_receiver(const header& head) const {
@@ -179,19 +203,43 @@ void guard::check_nodes(bytes_view payload) const {
     throw breach("a message in the name of another node, or for one");
 }
 
-void guard::check_types(bytes_view payload) const {
+void guard::check_types(bytes_view payload) {
   caf::binary_deserializer source{
     system_, caf::make_span(payload.data(), payload.size())};
   size_t stages = 0, values = 0;
   if (!source.begin_sequence(stages) || stages > 0 ||
       !source.begin_sequence(values))
     throw breach("a message that goes by way of others");
+  if (values > most_values)
+    throw breach("a message with " + std::to_string(values) + " values");
+  auto has_handle = false;
   for (size_t i = 0; i < values; ++i) {
     caf::type_id_t id = 0;
     if (!source.value(id) || !is_usual(id))
       throw breach("a message with a value of type " + std::to_string(id) +
                    ", which no node sends");
+    has_handle = has_handle || handle_reader::concerns(id);
   }
+  if (has_handle)
+    check_handles(payload, &handle_reader::read_message);
+}
+
+/// It hands out its own actors, not too many, and ours only if it has them from
+/// us: they would be asked in our name.
+void guard::check_handles(bytes_view payload, reading read) {
+  check_size("a message with actors or errors", payload.size(),
+             most_of_handles);
+  handle_reader found{system_, node_};
+  if (!(found.*read)(payload))
+    throw breach("a message that cannot be read");
+  if (found.has_others())
+    throw breach("an actor of another node");
+  for (auto id : found.ours())
+    if (!given_->allows(node_, id))
+      throw breach("an actor of this process that it was not given");
+  if (found.theirs() > 0 && !handles_.allows(rate_limit::clock::now()))
+    throw breach("more than " + whole(hellos_per_second) +
+                 " messages with actors a second");
 }
 
 void guard::goes(std::span<const caf::byte> bytes) {

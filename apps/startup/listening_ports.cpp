@@ -4,6 +4,7 @@
 #include "config/schema/paths.hpp"
 #include "config/text/failure.hpp"
 #include "messages/transport/wire/host_address.hpp"
+#include "messages/transport/wire/refusal_notes.hpp"
 
 namespace troupe::app {
 
@@ -75,8 +76,9 @@ publish(caf::actor_system& system, const admission_actor& admission,
   parts.types = system.message_types<admission_actor>();
   parts.acceptor = acceptor;
   parts.given = given;
-  parts.tells = [say](const std::string& line) {
-    say("sent away    " + line);
+  parts.tells = [notes = std::make_shared<transport::refusal_notes>(say)](
+                  const std::string& line) {
+    notes->note(line);
   };
   return std::make_shared<control::door>(system, std::move(parts));
 }

@@ -27,9 +27,6 @@ namespace {
 
 using std::chrono::duration_cast;
 
-/// Between two lines about strangers.
-constexpr std::chrono::seconds quiet{60};
-
 /// Between two looks whether the port can be opened again.
 constexpr std::chrono::milliseconds shut_pace{100};
 
@@ -170,7 +167,8 @@ struct acceptor::pending {
 // -- the acceptor -------------------------------------------------------------
 
 acceptor::acceptor(acceptor_terms terms)
-  : terms_(std::move(terms)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  : terms_(std::move(terms)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+    strangers_(terms_.say) {
   if (!wake_)
     throw system_error("cannot make an event");
   streams_ = listen_at(terms_.host, terms_.port, terms_.own.leaves_host());
@@ -275,8 +273,10 @@ bool acceptor::secure(pending& one) {
   if (!tls) {
     auto begin = peek(one.fd());
     auto kind = look_at(std::as_bytes(std::span{begin}));
-    if (kind == first_bytes::too_few)
-      return !begin.empty();
+    if (begin.empty())
+      return false;
+    // The first byte of TLS alone is left to OpenSSL: it would be there again
+    // and again.
     if (kind == first_bytes::other) {
       one.who.refuse(true, not_tls_line);
       note_stranger(one, not_tls_line);
@@ -350,15 +350,7 @@ bool acceptor::has_room() {
 }
 
 void acceptor::note_stranger(const pending& one, const std::string& why) {
-  ++strangers_;
-  auto now = clock::now();
-  if (!terms_.say || now < quiet_until_)
-    return;
-  quiet_until_ = now + quiet;
-  auto more = std::exchange(strangers_, 0) - 1;
-  terms_.say(
-    "sent away    " + one.who.from + ": " + why +
-    (more > 0 ? " (and " + std::to_string(more) + " others before)" : ""));
+  strangers_.note(one.who.from + ": " + why);
 }
 
 /// ms until something is due; -1: nothing is.

@@ -57,6 +57,15 @@ struct bare_node {
                  caf::make_message(values...));
   }
 
+  /// A message with the handle of an actor.
+  caf::byte_buffer handle(caf::actor_id to, const caf::node_id& node,
+                          caf::actor_id whom) {
+    return frame({message_type::direct_message, 0, 0, 0, 3, to},
+                 std::vector<caf::strong_actor_ptr>{},
+                 std::vector{caf::type_id_v<caf::strong_actor_ptr>}, whom,
+                 node);
+  }
+
   caf::byte_buffer about(message_type kind, caf::actor_id whom,
                          const caf::node_id& from, const caf::node_id& to) {
     if (kind == message_type::down_message)
@@ -121,7 +130,8 @@ TEST_CASE("nothing passes before all of a message is there") {
   guard uut{at.system, at.given};
   put(uut, at.hello(at.node));
   passed(uut);
-  auto bytes = at.message(3, published, std::string(1'000'000, 'x'));
+  at.given->allow(at.node, secret);
+  auto bytes = at.message(3, secret, std::string(1'000'000, 'x'));
   std::span<const caf::byte> all{bytes};
   put(uut, all.first(100));
   CHECK(uut.ready() == 0);
@@ -212,6 +222,12 @@ TEST_CASE("what CAF asks by itself is dropped, and its answers too") {
 TEST_CASE("a node speaks for itself, to this process, in messages of ours") {
   bare_node at;
   auto here = at.system.node();
+  auto of_stream = [&](uint64_t category) {
+    auto id = caf::message_id{}.with_category(category).integer_value();
+    return at.frame({message_type::direct_message, 0, 0, id, 3, published},
+                    std::vector<caf::strong_actor_ptr>{},
+                    caf::make_message(1.0));
+  };
   std::vector<caf::byte_buffer> against{
     at.hello(at.node), // Again.
     at.frame({message_type::server_handshake, 0, 0, 1, 0, 0}, at.node),
@@ -225,6 +241,8 @@ TEST_CASE("a node speaks for itself, to this process, in messages of ours") {
     at.message(3, published, caf::down_msg{}),
     at.frame({message_type::direct_message, 0, 0, 0, 3, published},
              std::vector<caf::strong_actor_ptr>(2), caf::make_message(1.0)),
+    of_stream(caf::message_id::upstream_message_category),
+    of_stream(caf::message_id::downstream_message_category),
   };
   for (size_t i = 0; i < against.size(); ++i) {
     INFO(i);
@@ -275,4 +293,159 @@ TEST_CASE("bytes that are no messages end the connection, whatever they are") {
     }
     CHECK(uut.ready() <= bytes.size());
   }
+}
+
+namespace {
+
+/// What a node hears that sends the same message again and again.
+std::string end_of_flood(guard& uut, const caf::byte_buffer& bytes,
+                         size_t most) {
+  try {
+    for (size_t i = 0; i < most; ++i) {
+      put(uut, bytes);
+      passed(uut);
+    }
+  } catch (const breach& why) {
+    return why.what();
+  }
+  return "it is let";
+}
+
+} // namespace
+
+TEST_CASE("a node sends only so many messages, hellos and handles") {
+  bare_node at;
+  guard uut{at.system, at.given};
+  put(uut, at.hello(at.node));
+  passed(uut);
+  at.given->allow(at.node, secret);
+  auto often = [&](const caf::byte_buffer& bytes, size_t most) {
+    return end_of_flood(uut, bytes, most);
+  };
+  SECTION("messages") {
+    CHECK(often(at.message(3, secret, 1.0), 20'000) == "it is let");
+    CHECK(often(at.frame({message_type::heartbeat, 0, 0, 0, 0, 0}),
+                5'000'000) == "more than 20000 messages a second");
+  }
+  SECTION("hellos") {
+    auto hello = at.message(3, published, std::string{"hello"});
+    CHECK(often(hello, 50) == "it is let");
+    CHECK(often(hello, 1000) == "more than 10 hellos a second");
+  }
+  SECTION("handles") {
+    auto gives = at.handle(secret, at.node, 9);
+    CHECK(often(gives, 50) == "it is let");
+    CHECK(often(gives, 1000) == "more than 10 messages with actors a second");
+  }
+}
+
+TEST_CASE("a node hands out its own actors, and those it has from here") {
+  bare_node at;
+  auto here = at.system.node();
+  guard uut{at.system, at.given};
+  put(uut, at.hello(at.node));
+  at.given->allow(at.node, secret);
+  CHECK_NOTHROW(put(uut, at.handle(secret, at.node, 9)));
+  CHECK_NOTHROW(put(uut, at.message(3, secret, caf::strong_actor_ptr{})));
+  CHECK_THROWS_MATCHES(put(uut, at.handle(secret, at.other, 9)), breach,
+                       MessageMatches(ContainsSubstring("of another node")));
+  auto own = at.system.spawn([]() -> caf::behavior {
+    return {[](int) {
+    }};
+  });
+  auto ptr = caf::actor_cast<caf::strong_actor_ptr>(own);
+  at.system.registry().put(own->id(), ptr);
+  guard other{at.system, at.given};
+  put(other, at.hello(at.other));
+  at.given->allow(at.other, secret);
+  CHECK_THROWS_MATCHES(put(other, at.handle(secret, here, own->id())), breach,
+                       MessageMatches(ContainsSubstring("of this process")));
+  caf::anon_send_exit(own, caf::exit_reason::kill);
+}
+
+namespace {
+
+/// The bytes of so many errors, each in the one before, and what is in the
+/// last.
+template <class... Ts>
+caf::byte_buffer nested_errors(size_t depth, const Ts&... innermost) {
+  caf::byte_buffer out;
+  caf::binary_serializer sink{nullptr, out};
+  auto code = static_cast<uint8_t>(caf::sec::runtime_error);
+  for (size_t i = 0; i < depth; ++i) {
+    REQUIRE((sink.value(true) && sink.value(code) &&
+             sink.value(caf::type_id_v<caf::sec>)));
+    if (i + 1 < depth)
+      REQUIRE(sink.apply(std::vector{caf::type_id_v<caf::error>}));
+  }
+  REQUIRE((sink.apply(innermost) && ...));
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("no actor of a third node hides in an error, and errors in errors "
+          "end") {
+  bare_node at;
+  auto sent = [&](const caf::byte_buffer& error, bool down) {
+    guard uut{at.system, at.given};
+    put(uut, at.hello(at.node));
+    at.given->allow(at.node, secret);
+    auto bytes =
+      down ? at.about(message_type::down_message, 3, at.node, at.system.node())
+           : at.message(3, secret, caf::error{});
+    // Its last byte says that there is none.
+    bytes.pop_back();
+    bytes.insert(bytes.end(), error.begin(), error.end());
+    auto size = bytes.size() - caf::io::basp::header_size;
+    for (size_t i = 0; i < 4; ++i)
+      bytes[4 + i] = static_cast<caf::byte>(size >> (24 - 8 * i));
+    put(uut, bytes);
+  };
+  auto none = std::vector<caf::type_id_t>{};
+  auto handle = std::vector{caf::type_id_v<caf::strong_actor_ptr>};
+  for (auto down : {false, true}) {
+    CHECK_NOTHROW(sent(nested_errors(1, none), down));
+    CHECK_NOTHROW(sent(nested_errors(500, none), down));
+    CHECK_NOTHROW(
+      sent(nested_errors(3, handle, caf::actor_id{9}, at.node), down));
+    CHECK_THROWS_MATCHES(
+      sent(nested_errors(3, handle, caf::actor_id{9}, at.other), down), breach,
+      MessageMatches(ContainsSubstring("an actor of another node")));
+    CHECK_THROWS_MATCHES(sent(nested_errors(100'000, none), down), breach,
+                         MessageMatches(ContainsSubstring("8192 are allowed")));
+  }
+}
+
+TEST_CASE("a hello is short, and no message has many values") {
+  bare_node at;
+  guard uut{at.system, at.given};
+  put(uut, at.hello(at.node));
+  at.given->allow(at.node, secret);
+  std::string text(guard::most_of_hello, 'x');
+  CHECK_NOTHROW(put(uut, at.message(3, secret, text)));
+  CHECK_THROWS_MATCHES(
+    put(uut, at.message(3, published, text)), breach,
+    MessageMatches(ContainsSubstring("of which 262144 are allowed")));
+  guard other{at.system, at.given};
+  put(other, at.hello(at.other));
+  CHECK_THROWS_MATCHES(
+    put(other, at.message(3, published, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0,
+                          9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 17.0)),
+    breach, MessageMatches(ContainsSubstring("a message with 17 values")));
+}
+
+TEST_CASE("what is rare may come in a burst and again later") {
+  using namespace std::chrono_literals;
+  rate_limit::clock::time_point now{100s};
+  rate_limit uut{10, 3};
+  for (auto left = 3; left > 0; --left)
+    CHECK(uut.allows(now));
+  CHECK_FALSE(uut.allows(now));
+  CHECK_FALSE(uut.allows(now + 50ms));
+  CHECK(uut.allows(now + 110ms));
+  CHECK_FALSE(uut.allows(now + 120ms));
+  for (auto left = 3; left > 0; --left)
+    CHECK(uut.allows(now + 1h));
+  CHECK_FALSE(uut.allows(now + 1h));
 }
