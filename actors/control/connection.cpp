@@ -18,6 +18,20 @@ namespace {
 using caf::io::network::native_socket;
 using caf::io::network::rw_state;
 
+/// Actors of a node that CAF remembers, and bytes that wait until it reads
+/// them. A node that lets them grow beyond is not one of ours.
+constexpr size_t most_actors = 10'000;
+constexpr size_t most_unread = 32u << 20;
+
+/// Messages between two looks at the number of actors.
+constexpr size_t look_pace = 256;
+
+size_t known_actors(const caf::actor& broker, const caf::node_id& node) {
+  auto* its = caf::actor_cast<caf::abstract_actor*>(broker);
+  return dynamic_cast<caf::io::basp_broker&>(*its).proxies().count_proxies(
+    node);
+}
+
 /// CAF tries again later where nothing could be done now.
 rw_state done_state(ssize_t done, size_t& count) {
   count = done > 0 ? static_cast<size_t>(done) : 0;
@@ -29,10 +43,9 @@ rw_state done_state(ssize_t done, size_t& count) {
 /// How CAF reads and writes.
 class line_policy {
 public:
-  line_policy(std::shared_ptr<transport::tls_session> tls,
-              std::unique_ptr<guard> watched_by, breach_told tells)
-    : tls_(std::move(tls)), guard_(std::move(watched_by)),
-      tells_(std::move(tells)) {
+  line_policy(caf::actor_system& system, connection_terms terms)
+    : broker_(broker_of(system)), tls_(std::move(terms.line.tls)),
+      guard_(std::move(terms.watched_by)), tells_(std::move(terms.tells)) {
     // nop
   }
 
@@ -96,6 +109,10 @@ private:
 
   bool hear(size_t count) try {
     guard_->came(count);
+    if (++heard_ % look_pace == 0 &&
+        known_actors(broker_, guard_->node()) > most_actors)
+      throw breach("messages of more than " + std::to_string(most_actors) +
+                   " actors");
     return true;
   } catch (const breach& err) {
     if (tells_)
@@ -103,18 +120,24 @@ private:
     return false;
   }
 
+  caf::actor broker_;
   std::shared_ptr<transport::tls_session> tls_;
   std::unique_ptr<guard> guard_;
   breach_told tells_;
+  size_t heard_ = 0;
 };
 
 using caf::io::network::default_multiplexer;
 
 class connection final : public caf::io::scribe {
 public:
-  connection(default_multiplexer& all, native_socket line, line_policy policy)
+  connection(caf::actor_system& system, native_socket line,
+             connection_terms terms)
     : scribe(caf::io::network::conn_hdl_from_socket(line)),
-      stream_(all, line, std::move(policy)) {
+      overflows_(terms.watched_by ? terms.tells : breach_told{}),
+      limited_(terms.watched_by != nullptr),
+      stream_(multiplexer_of(system), line,
+              line_policy{system, std::move(terms)}) {
     // nop
   }
 
@@ -135,7 +158,18 @@ public:
     detach(&stream_.backend(), false);
   }
 
-  void flush() override { stream_.flush(this); }
+  // What it asks and does not read would fill this process's memory.
+  void flush() override {
+    auto unread = stream_.wr_buf().size();
+    if (limited_ && unread > most_unread) {
+      limited_ = false;
+      if (overflows_)
+        overflows_("nothing but requests, and has not read " +
+                   std::to_string(unread) + " B of the answers");
+      ::shutdown(stream_.fd(), SHUT_RDWR);
+    }
+    stream_.flush(this);
+  }
 
   std::string addr() const override {
     auto out = caf::io::network::remote_addr_of_fd(stream_.fd());
@@ -153,6 +187,8 @@ public:
 
 private:
   bool launched_ = false;
+  breach_told overflows_;
+  bool limited_; ///< Until it has had its limit.
   caf::io::network::stream_impl<line_policy> stream_;
 };
 
@@ -169,10 +205,8 @@ caf::actor broker_of(caf::actor_system& system) {
 
 caf::io::scribe_ptr make_connection(caf::actor_system& system,
                                     connection_terms terms) {
-  return caf::make_counted<connection>(
-    multiplexer_of(system), terms.line.fd.release(),
-    line_policy{std::move(terms.line.tls), std::move(terms.watched_by),
-                std::move(terms.tells)});
+  auto line = terms.line.fd.release();
+  return caf::make_counted<connection>(system, line, std::move(terms));
 }
 
 } // namespace troupe::control

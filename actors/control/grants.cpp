@@ -23,6 +23,11 @@ bool grants::allows(const caf::node_id& node, caf::actor_id whom) const {
   return found != members_.end() && found->second.allowed.contains(whom);
 }
 
+bool grants::is_published(caf::actor_id whom) const {
+  std::lock_guard guard{mutex_};
+  return published_.contains(whom);
+}
+
 bool grants::enter(const caf::node_id& node,
                    const std::optional<shown_certificate>& who) {
   std::lock_guard guard{mutex_};

@@ -32,6 +32,8 @@ public:
 
   bool allows(const caf::node_id& node, caf::actor_id whom) const;
 
+  bool is_published(caf::actor_id whom) const;
+
   /// A connection is this node's, which has shown this; or nothing, where no
   /// certificate is asked for. False if another one is already.
   bool enter(const caf::node_id& node,

@@ -1,5 +1,7 @@
 #include "actors/control/guard.hpp"
 
+#include "messages/interfaces.hpp"
+
 #include <caf/all.hpp>
 #include <caf/binary_deserializer.hpp>
 
@@ -27,6 +29,10 @@ header header_in(caf::actor_system& system, std::span<const caf::byte> bytes) {
   return out;
 }
 
+std::string whole(double number) {
+  return std::to_string(static_cast<uint64_t>(number));
+}
+
 /// The types of CAF's own that our messages have in them, besides ours.
 bool is_usual(caf::type_id_t id) {
   constexpr caf::type_id_t usual[] = {
@@ -41,6 +47,13 @@ bool is_usual(caf::type_id_t id) {
   };
   return id >= caf::first_custom_type_id ||
          std::ranges::find(usual, id) != std::end(usual);
+}
+
+/// Each makes CAF remember an actor of the other node.
+bool is_handle(caf::type_id_t id) {
+  using handles = caf::id_block::troupe_handles;
+  return id == caf::type_id_v<caf::strong_actor_ptr> ||
+         (id >= handles::begin && id < handles::end);
 }
 
 } // namespace
@@ -81,6 +94,9 @@ void guard::came(size_t count) {
   if (come_ < header_size + head_.payload_len)
     return;
   bytes_view payload{coming_.data() + header_size, head_.payload_len};
+  if (!messages_.allows(rate_limit::clock::now()))
+    throw breach("more than " + whole(messages_per_second) +
+                 " messages a second");
   if (is_for_us(head_, payload))
     pass();
   come_ = 0;
@@ -149,13 +165,25 @@ void guard::shake_hands(bytes_view payload) {
 }
 
 // CAF itself asks each node by name what it can start. Nobody wants to know.
-bool guard::may_deliver(const header& head, bytes_view payload) const {
+bool guard::may_deliver(const header& head, bytes_view payload) {
   if (head.has(header::named_receiver_flag) ||
       curious_.contains(head.dest_actor))
     return false;
   check_types(payload);
   check_receiver(head);
+  if (given_->is_published(head.dest_actor))
+    check_hello(head);
   return true;
+}
+
+/// An answer to one costs more than what else a node asks.
+void guard::check_hello(const header& head) {
+  if (head.payload_len > most_of_hello)
+    throw breach("a hello of " + std::to_string(head.payload_len) +
+                 " B, of which " + std::to_string(most_of_hello) +
+                 " are allowed");
+  if (!hellos_.allows(rate_limit::clock::now()))
+    throw breach("more than " + whole(hellos_per_second) + " hellos a second");
 }
 
 void guard::check_receiver(const header& head) const {
@@ -179,19 +207,26 @@ void guard::check_nodes(bytes_view payload) const {
     throw breach("a message in the name of another node, or for one");
 }
 
-void guard::check_types(bytes_view payload) const {
+void guard::check_types(bytes_view payload) {
   caf::binary_deserializer source{
     system_, caf::make_span(payload.data(), payload.size())};
   size_t stages = 0, values = 0;
   if (!source.begin_sequence(stages) || stages > 0 ||
       !source.begin_sequence(values))
     throw breach("a message that goes by way of others");
+  if (values > most_values)
+    throw breach("a message with " + std::to_string(values) + " values");
+  auto has_handle = false;
   for (size_t i = 0; i < values; ++i) {
     caf::type_id_t id = 0;
     if (!source.value(id) || !is_usual(id))
       throw breach("a message with a value of type " + std::to_string(id) +
                    ", which no node sends");
+    has_handle = has_handle || is_handle(id);
   }
+  if (has_handle && !handles_.allows(rate_limit::clock::now()))
+    throw breach("more than " + whole(hellos_per_second) +
+                 " messages with actors a second");
 }
 
 void guard::goes(std::span<const caf::byte> bytes) {

@@ -6,6 +6,7 @@
 // A value with buffers, used by one thread.
 
 #include "actors/control/grants.hpp"
+#include "actors/control/rate_limit.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/byte_buffer.hpp>
@@ -32,6 +33,19 @@ public:
   /// Bytes of a message, and of the handshake before it.
   static constexpr size_t most = 4u << 20;
   static constexpr size_t most_of_handshake = 4u << 10;
+
+  /// Bytes of a message to a published actor: a hello.
+  static constexpr size_t most_of_hello = 256u << 10;
+
+  /// How often, in the long run and at once: far above what training needs,
+  /// and far below what the actors here can handle.
+  static constexpr double messages_per_second = 50'000;
+  static constexpr double messages_at_once = 100'000;
+  static constexpr double hellos_per_second = 10;
+  static constexpr double hellos_at_once = 100;
+
+  /// Values in a message. None of ours has as many.
+  static constexpr size_t most_values = 16;
 
   /// @param who What the node has shown, if a certificate was asked for.
   guard(caf::actor_system& system, grants_ptr given,
@@ -67,11 +81,12 @@ private:
 
   bool is_for_us(const header& head, bytes_view payload);
   void shake_hands(bytes_view payload);
-  bool may_deliver(const header& head, bytes_view payload) const;
+  bool may_deliver(const header& head, bytes_view payload);
+  void check_hello(const header& head);
   void pass();
   void check_receiver(const header& head) const;
   void check_nodes(bytes_view payload) const;
-  void check_types(bytes_view payload) const;
+  void check_types(bytes_view payload);
 
   caf::actor_system& system_;
   grants_ptr given_;
@@ -87,6 +102,9 @@ private:
   size_t ready_to_ = 0;        ///< Where its checked bytes end.
   caf::byte_buffer going_;     ///< Of the header that is sent.
   uint64_t going_payload_ = 0; ///< Bytes that follow it.
+  rate_limit messages_{messages_per_second, messages_at_once};
+  rate_limit hellos_{hellos_per_second, hellos_at_once};
+  rate_limit handles_{hellos_per_second, hellos_at_once};
 };
 
 } // namespace troupe::control

@@ -5,6 +5,8 @@
 #include "actors/runtime/unexpected.hpp"
 
 #include <chrono>
+#include <memory>
+#include <semaphore>
 #include <utility>
 
 namespace troupe {
@@ -16,6 +18,10 @@ using transport::path_ptr;
 /// How long the other end may wait for the news that tensors that it lent are
 /// released, if no frame takes the news along.
 constexpr auto let_go_delay = std::chrono::milliseconds(20);
+
+/// Frames that were read and are not handled yet. With more, the other end has
+/// to wait: it could fill the memory with those that need no answer.
+constexpr ptrdiff_t most_unhandled = 64;
 
 class path_reader_state {
 public:
@@ -65,8 +71,14 @@ private:
   }
 
   frame_ptr receive() try {
-    if (auto next = way_->receive())
-      return std::make_shared<const transport::frame>(std::move(*next));
+    if (auto next = way_->receive()) {
+      room_->acquire();
+      return {new transport::frame{std::move(*next)},
+              [room = room_](const transport::frame* handled) {
+                delete handled;
+                room->release();
+              }};
+    }
     return nullptr;
   } catch (const std::exception& err) {
     way_->close(err.what());
@@ -76,6 +88,8 @@ private:
   pointer self_;
   path_ptr way_;
   path_end_actor owner_;
+  std::shared_ptr<std::counting_semaphore<>> room_ =
+    std::make_shared<std::counting_semaphore<>>(most_unhandled);
 };
 
 class path_writer_state {

@@ -3,6 +3,7 @@
 #include "apps/startup/resources.hpp"
 #include "config/schema/paths.hpp"
 #include "config/text/failure.hpp"
+#include "messages/transport/wire/refusal_notes.hpp"
 
 namespace troupe::app {
 
@@ -77,8 +78,9 @@ publish(caf::actor_system& system, const admission_actor& admission,
   parts.types = system.message_types<admission_actor>();
   parts.acceptor = acceptor;
   parts.given = given;
-  parts.tells = [say](const std::string& line) {
-    say("sent away    " + line);
+  parts.tells = [notes = std::make_shared<transport::refusal_notes>(say)](
+                  const std::string& line) {
+    notes->note(line);
   };
   return std::make_shared<control::door>(system, std::move(parts));
 }

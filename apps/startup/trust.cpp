@@ -5,6 +5,8 @@
 
 #include <openssl/sha.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 
@@ -16,10 +18,14 @@ namespace {
 constexpr size_t least_bytes = 16;
 
 std::string read_token(const std::string& file) {
+  errno = 0;
   std::ifstream in{file, std::ios::binary};
   std::string out{std::istreambuf_iterator<char>{in}, {}};
   if (!in)
-    throw run_error("--token-file " + file + ": cannot be read");
+    throw run_error("--token-file " + file +
+                    ": cannot be read: " + std::strerror(errno) +
+                    "; openssl rand -hex 32 makes a token, the same for all "
+                    "nodes");
   constexpr const char* blanks = " \t\r\n";
   out.erase(0, out.find_first_not_of(blanks));
   out.erase(out.find_last_not_of(blanks) + 1);

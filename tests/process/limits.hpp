@@ -21,7 +21,8 @@ namespace troupe::testing {
 /// Holds connections to a port that never send anything.
 class strangers {
 public:
-  strangers(const std::string& port, size_t count) {
+  /// @param hosts How many addresses of this machine they come from.
+  strangers(const std::string& port, size_t count, uint32_t hosts = 1) {
     sockaddr_in where{};
     where.sin_family = AF_INET;
     where.sin_port = htons(static_cast<uint16_t>(std::stoi(port)));
@@ -30,6 +31,11 @@ public:
       auto fd =
         ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
       all_.push_back(fd);
+      sockaddr_in from{};
+      from.sin_family = AF_INET;
+      from.sin_addr.s_addr =
+        htonl(INADDR_LOOPBACK + static_cast<uint32_t>(count % hosts));
+      ::bind(fd, reinterpret_cast<const sockaddr*>(&from), sizeof from);
       // The server may refuse them.
       [[maybe_unused]] auto done =
         ::connect(fd, reinterpret_cast<const sockaddr*>(&where), sizeof where);

@@ -2,7 +2,7 @@
 // show the wrong ones.
 
 #include "tests/process/peers.hpp"
-#include "tests/process/process_fixture.hpp"
+#include "tests/process/trusted_cluster.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -15,50 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A cluster on loopback with a certificate authority.
-struct trusted_cluster {
-  explicit trusted_cluster(bool recorded = false)
-    : on(recorded ? process_fixture{troupe::testing::recorded}
-                  : process_fixture{}) {
-    pki({"init", "--out", folder("ca")});
-  }
-
-  std::string folder(const std::string& name) const {
-    return (on.home() / name).string();
-  }
-
-  std::string pki(const flags& what) {
-    auto done = on.start("pki", flags{"pki"} + what);
-    check_end(done, 0);
-    return done.out();
-  }
-
-  /// The flag for a new certificate.
-  flags dir(const std::string& name, const std::string& roles,
-            const std::string& ca = "ca",
-            const std::string& hosts = "127.0.0.1") {
-    pki(flags{"issue", "--out", folder(ca), "--name", name, "--role", roles,
-              "--host", hosts});
-    return {"--tls-dir", folder(ca) + "/" + name};
-  }
-
-  /// The files of a certificate, as flags for light mode.
-  flags own(const std::string& name) {
-    dir(name, "ps");
-    auto at = folder("ca") + "/" + name;
-    return {"--tls-cert", at + "/tls.crt", "--tls-key", at + "/tls.key"};
-  }
-
-  flags token(const std::string& name, const std::string& text) {
-    std::ofstream{folder(name)} << text << '\n';
-    return {"--token-file", folder(name)};
-  }
-
-  process_fixture on;
-};
-
 const flags short_run{"--workers", "1", "--epochs", "1", "--max-steps", "3"};
-const flags impatient{"--connect-timeout", "1", "--threads", "1"};
 
 /// A node that the server does not let in ends with such a line.
 void check_refused(process_fixture& on, const flags& more,
@@ -67,9 +24,7 @@ void check_refused(process_fixture& on, const flags& more,
   auto node = on.worker(impatient + more);
   check_end(node, 1);
   INFO(node.report());
-  auto words =
-    std::regex_replace(node.err() + node.out(), std::regex{"\\s+"}, " ");
-  CHECK(std::regex_search(words, std::regex{line}));
+  CHECK(std::regex_search(words_of(node), std::regex{line}));
 }
 
 } // namespace

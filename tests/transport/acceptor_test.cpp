@@ -146,6 +146,22 @@ TEST_CASE("a stranger is sent away at once, with a line") {
   }
 }
 
+TEST_CASE("each reason is told once in a while, and few of them") {
+  std::vector<std::string> said;
+  refusal_notes uut{[&](const std::string& line) {
+    said.push_back(line);
+  }};
+  uut.note("10.0.0.1: no token");
+  uut.note("10.0.0.1: no token");
+  uut.note("10.0.0.1: another CA");
+  CHECK(said == std::vector<std::string>{
+                  "sent away    10.0.0.1: no token",
+                  "sent away    10.0.0.1: another CA (and 1 more before)"});
+  for (auto i = 0; i < 1000; ++i)
+    uut.note(std::to_string(i));
+  CHECK(said.size() == refusal_notes::most);
+}
+
 TEST_CASE("strangers hold no node up") {
   host it{20, 2};
   std::vector<transport::socket> crowd;

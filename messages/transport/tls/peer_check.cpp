@@ -92,7 +92,9 @@ private:
       return refusal{who_ + "is not made for " +
                        (dials() ? "servers" : "clients") +
                        ": its extended key usage needs " +
-                       (dials() ? "serverAuth" : "clientAuth"),
+                       (dials() ? "serverAuth: issue it again with --role ps"
+                                : "clientAuth: issue it again with --role "
+                                  "worker"),
                      error_for::use};
     case chain_fault::other:
       break;

@@ -27,9 +27,6 @@ namespace {
 
 using std::chrono::duration_cast;
 
-/// Between two lines about strangers.
-constexpr std::chrono::seconds quiet{60};
-
 /// Between two looks whether the port can be opened again.
 constexpr std::chrono::milliseconds shut_pace{100};
 
@@ -190,7 +187,8 @@ struct acceptor::pending {
 // -- the acceptor -------------------------------------------------------------
 
 acceptor::acceptor(acceptor_terms terms)
-  : terms_(std::move(terms)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  : terms_(std::move(terms)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+    strangers_(terms_.say) {
   if (!wake_)
     throw system_error("cannot make an event");
   open_stream();
@@ -380,15 +378,7 @@ bool acceptor::has_room() {
 }
 
 void acceptor::note_stranger(const pending& one, const std::string& why) {
-  ++strangers_;
-  auto now = clock::now();
-  if (!terms_.say || now < quiet_until_)
-    return;
-  quiet_until_ = now + quiet;
-  auto more = std::exchange(strangers_, 0) - 1;
-  terms_.say(
-    "sent away    " + one.who.from + ": " + why +
-    (more > 0 ? " (and " + std::to_string(more) + " others before)" : ""));
+  strangers_.note(one.who.from + ": " + why);
 }
 
 /// ms until something is due; -1: nothing is.

@@ -10,6 +10,7 @@
 #include "config/text/descriptor.hpp"
 #include "messages/transport/wire/descriptor_limit.hpp"
 #include "messages/transport/wire/meeting.hpp"
+#include "messages/transport/wire/refusal_notes.hpp"
 #include "messages/transport/wire/socket.hpp"
 
 #include <atomic>
@@ -65,8 +66,8 @@ struct acceptor_terms {
   /// What this process shows over the network; and what they who want a control
   /// connection must show, a certificate or the same proof.
   credentials own{};
-  /// Told when the port shuts and opens, and of strangers, at most once a
-  /// minute; or null. Called by the acceptor's thread.
+  /// Told when the port shuts and opens, and of strangers; or null. Called by
+  /// the acceptor's thread.
   std::function<void(const std::string&)> say{};
 };
 
@@ -127,8 +128,7 @@ private:
   descriptor_limit files_;
   bool open_ = true;
   clock::time_point rests_until_{};
-  clock::time_point quiet_until_{}; ///< No line about strangers before.
-  uint64_t strangers_ = 0;          ///< That no line was about.
+  refusal_notes strangers_;
 
   std::mutex mutex_;
   taker control_; ///< Guarded by `mutex_`, as the next.

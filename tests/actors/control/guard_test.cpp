@@ -121,7 +121,8 @@ TEST_CASE("nothing passes before all of a message is there") {
   guard uut{at.system, at.given};
   put(uut, at.hello(at.node));
   passed(uut);
-  auto bytes = at.message(3, published, std::string(1'000'000, 'x'));
+  at.given->allow(at.node, secret);
+  auto bytes = at.message(3, secret, std::string(1'000'000, 'x'));
   std::span<const caf::byte> all{bytes};
   put(uut, all.first(100));
   CHECK(uut.ready() == 0);
@@ -275,4 +276,81 @@ TEST_CASE("bytes that are no messages end the connection, whatever they are") {
     }
     CHECK(uut.ready() <= bytes.size());
   }
+}
+
+namespace {
+
+/// What a node hears that sends the same message again and again.
+std::string end_of_flood(guard& uut, const caf::byte_buffer& bytes,
+                         size_t most) {
+  try {
+    for (size_t i = 0; i < most; ++i) {
+      put(uut, bytes);
+      passed(uut);
+    }
+  } catch (const breach& why) {
+    return why.what();
+  }
+  return "it is let";
+}
+
+} // namespace
+
+TEST_CASE("a node sends only so many messages, hellos and handles") {
+  bare_node at;
+  guard uut{at.system, at.given};
+  put(uut, at.hello(at.node));
+  passed(uut);
+  at.given->allow(at.node, secret);
+  auto often = [&](const caf::byte_buffer& bytes, size_t most) {
+    return end_of_flood(uut, bytes, most);
+  };
+  SECTION("messages") {
+    CHECK(often(at.message(3, secret, 1.0), 50'000) == "it is let");
+    CHECK(often(at.frame({message_type::heartbeat, 0, 0, 0, 0, 0}),
+                5'000'000) == "more than 50000 messages a second");
+  }
+  SECTION("hellos") {
+    auto hello = at.message(3, published, std::string{"hello"});
+    CHECK(often(hello, 50) == "it is let");
+    CHECK(often(hello, 1000) == "more than 10 hellos a second");
+  }
+  SECTION("handles") {
+    auto gives = at.message(3, secret, caf::strong_actor_ptr{});
+    CHECK(often(gives, 50) == "it is let");
+    CHECK(often(gives, 1000) == "more than 10 messages with actors a second");
+  }
+}
+
+TEST_CASE("a hello is short, and no message has many values") {
+  bare_node at;
+  guard uut{at.system, at.given};
+  put(uut, at.hello(at.node));
+  at.given->allow(at.node, secret);
+  std::string text(guard::most_of_hello, 'x');
+  CHECK_NOTHROW(put(uut, at.message(3, secret, text)));
+  CHECK_THROWS_MATCHES(
+    put(uut, at.message(3, published, text)), breach,
+    MessageMatches(ContainsSubstring("of which 262144 are allowed")));
+  guard other{at.system, at.given};
+  put(other, at.hello(at.other));
+  CHECK_THROWS_MATCHES(
+    put(other, at.message(3, published, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0,
+                          9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 17.0)),
+    breach, MessageMatches(ContainsSubstring("a message with 17 values")));
+}
+
+TEST_CASE("what is rare may come in a burst and again later") {
+  using namespace std::chrono_literals;
+  rate_limit::clock::time_point now{100s};
+  rate_limit uut{10, 3};
+  for (auto left = 3; left > 0; --left)
+    CHECK(uut.allows(now));
+  CHECK_FALSE(uut.allows(now));
+  CHECK_FALSE(uut.allows(now + 50ms));
+  CHECK(uut.allows(now + 110ms));
+  CHECK_FALSE(uut.allows(now + 120ms));
+  for (auto left = 3; left > 0; --left)
+    CHECK(uut.allows(now + 1h));
+  CHECK_FALSE(uut.allows(now + 1h));
 }
