@@ -169,6 +169,9 @@ bool guard::may_deliver(const header& head, bytes_view payload) {
   if (head.has(header::named_receiver_flag) ||
       curious_.contains(head.dest_actor))
     return false;
+  // CAF takes their contents for what they should be.
+  if (caf::message_id{head.operation_data}.is_stream_message())
+    throw breach("a message of a stream, which no node sends");
   check_types(payload);
   check_receiver(head);
   if (given_->is_published(head.dest_actor))

@@ -56,6 +56,7 @@ front_door::front_door(caf::actor_system& system, config::address where,
     sign_(std::make_shared<sign>()) {
   pthread_getcpuclockid(pthread_self(), &sign_->work);
   handle_ = system.spawn([sign = sign_](admission_actor::pointer self) {
+    self->set_default_handler(caf::drop); // Of strangers; CAF's own prints it.
     return admission_actor::behavior_type{
       [self, sign](const std::string& hello)
         -> caf::result<std::string, caf::strong_actor_ptr> {

@@ -5,12 +5,10 @@
 // TROUPE_HOSTILE_FIRST on.
 
 #include "messages/interfaces.hpp"
-#include "messages/transport/tls/tls_identity.hpp"
 #include "messages/transport/tls/tls_session.hpp"
 #include "messages/transport/wire/frame.hpp"
-#include "tests/process/hostile_node.hpp"
+#include "tests/process/hostile_target.hpp"
 #include "tests/process/limits.hpp"
-#include "tests/tls/nodes.hpp"
 
 #include <caf/io/basp/message_type.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -18,7 +16,6 @@
 #include <sys/resource.h>
 
 #include <atomic>
-#include <csignal>
 #include <fstream>
 #include <mutex>
 #include <random>
@@ -50,56 +47,6 @@ std::string damaged(dice& random, std::string bytes) {
   return bytes;
 }
 
-/// A run of one worker, plain or over TLS, that goes on until it is stopped.
-class target {
-public:
-  explicit target(bool encrypted)
-    : encrypted_(encrypted),
-      server_(on.listening_server(flags{"--workers", "1", "--epochs", "100000",
-                                        "--policy", "async", "--threads", "1",
-                                        "--transport", "stream"} +
-                                  shown(servers_files_))),
-      worker_(next_worker()) {
-    on.await(server_, "training", is_kind("update"));
-    at.where = {"127.0.0.1", static_cast<uint16_t>(std::stoi(on.port()))};
-    identity =
-      std::make_shared<troupe::transport::tls_identity>(workers_files_.terms());
-    if (encrypted)
-      at.own.identity = identity;
-  }
-
-  child& server() { return server_; }
-
-  child next_worker() {
-    return on.worker(flags{"--threads", "1"} + shown(workers_files_));
-  }
-
-  /// The run has gone on, and ends as it should.
-  void check_end_of_run() {
-    on.await(server_, "more training", is_kind("update"), on.metrics().size());
-    server_.signal(SIGINT);
-    check_end(server_, 75);
-    check_end(worker_, 0);
-  }
-
-  process_fixture on;
-  server_at at;
-  std::shared_ptr<troupe::transport::tls_identity> identity;
-
-private:
-  flags shown(const troupe::test::node_folder& files) const {
-    return encrypted_
-             ? flags{"--tls-dir", files.terms().cert.parent_path().string()}
-             : flags{};
-  }
-
-  bool encrypted_;
-  troupe::test::node_folder servers_files_{troupe::test::server_draft()};
-  troupe::test::node_folder workers_files_{troupe::test::worker_draft()};
-  child server_;
-  child worker_;
-};
-
 // -- what breaks the protocol -------------------------------------------------
 
 /// One that breaks it at a state that is drawn.
@@ -118,10 +65,8 @@ public:
       &attack::before_caf,     &attack::in_handshake,  &attack::in_header,
       &attack::in_message,     &attack::to_an_actor,   &attack::with_no_token,
       &attack::as_second,      &attack::behind_a_hello};
-    // A hello costs as much as all others together.
-    auto last = std::size(states) - (random_() % 8 == 0 ? 0 : 1);
     try {
-      return (this->*states[random_() % last])();
+      return (this->*states[random_() % std::size(states)])();
     } catch (const path_error&) {
       return true; // While it spoke.
     }
@@ -158,7 +103,8 @@ private:
     auto got = ::recv(there.get(), hello.data(), hello.size(), MSG_DONTWAIT);
     hello.resize(static_cast<size_t>(got));
     auto line = bare();
-    return end(line, damaged(random_, hello));
+    return end(line, random_() % 4 == 0 ? hello + noise(random_, 500)
+                                        : damaged(random_, hello));
   }
 
   bool in_opening() {
@@ -294,8 +240,6 @@ void attack_all(const target& to, uint64_t first, uint64_t count) {
   }
   CHECK(trouble == std::vector<std::string>{});
 }
-
-constexpr uint64_t most_growth = 64 << 10; // kB
 
 } // namespace
 

@@ -130,7 +130,7 @@ proto::Welcome member::say_hello() {
   std::string text;
   if (!from.begin_sequence(stages) || !from.begin_sequence(values) ||
       values != 2 || !from.value(types[0]) || !from.value(types[1]) ||
-      !from.apply(text))
+      !from.apply(text) || !from.value(gateway_))
     throw std::runtime_error("the answer to a hello cannot be read");
   proto::Welcome out;
   if (!out.ParseFromString(text))

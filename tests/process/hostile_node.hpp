@@ -70,6 +70,9 @@ public:
   /// The published actor.
   caf::actor_id door() const { return door_; }
 
+  /// Once it is let in: the actor that it was given.
+  caf::actor_id gateway() const { return gateway_; }
+
   /// False when the other end has closed.
   bool send(const std::string& frame) { return send_bytes(line_, frame); }
 
@@ -86,6 +89,7 @@ private:
 
   transport::socket line_;
   caf::actor_id door_ = 0;
+  caf::actor_id gateway_ = 0;
   uint64_t requests_ = 0;
 };
 

@@ -213,6 +213,12 @@ TEST_CASE("what CAF asks by itself is dropped, and its answers too") {
 TEST_CASE("a node speaks for itself, to this process, in messages of ours") {
   bare_node at;
   auto here = at.system.node();
+  auto of_stream = [&](uint64_t category) {
+    auto id = caf::message_id{}.with_category(category).integer_value();
+    return at.frame({message_type::direct_message, 0, 0, id, 3, published},
+                    std::vector<caf::strong_actor_ptr>{},
+                    caf::make_message(1.0));
+  };
   std::vector<caf::byte_buffer> against{
     at.hello(at.node), // Again.
     at.frame({message_type::server_handshake, 0, 0, 1, 0, 0}, at.node),
@@ -226,6 +232,8 @@ TEST_CASE("a node speaks for itself, to this process, in messages of ours") {
     at.message(3, published, caf::down_msg{}),
     at.frame({message_type::direct_message, 0, 0, 0, 3, published},
              std::vector<caf::strong_actor_ptr>(2), caf::make_message(1.0)),
+    of_stream(caf::message_id::upstream_message_category),
+    of_stream(caf::message_id::downstream_message_category),
   };
   for (size_t i = 0; i < against.size(); ++i) {
     INFO(i);
