@@ -19,17 +19,30 @@ using caf::io::network::native_socket;
 using caf::io::network::rw_state;
 
 /// Actors of a node that CAF remembers, and bytes that wait until it reads
-/// them. A node that lets them grow beyond is not one of ours.
+/// them: eight tensors in chunks, with a window of 4 MiB each, are 32 MiB. A
+/// node that lets them grow beyond is not one of ours.
 constexpr size_t most_actors = 10'000;
-constexpr size_t most_unread = 32u << 20;
+constexpr size_t most_unread = 40u << 20;
 
 /// Messages between two looks at the number of actors.
 constexpr size_t look_pace = 256;
 
-size_t known_actors(const caf::actor& broker, const caf::node_id& node) {
+size_t known_actors(caf::actor_system& system, const caf::node_id& node) {
+  auto broker = broker_of(system);
   auto* its = caf::actor_cast<caf::abstract_actor*>(broker);
   return dynamic_cast<caf::io::basp_broker&>(*its).proxies().count_proxies(
     node);
+}
+
+/// For each node CAF keeps an actor that asks it what it can start, even when
+/// the node has gone.
+void forget_asker(caf::io::abstract_broker* broker, const caf::node_id& node) {
+  auto& all = dynamic_cast<caf::io::basp_broker&>(*broker).spawn_servers;
+  auto found = all.find(node);
+  if (found == all.end())
+    return;
+  caf::anon_send_exit(found->second, caf::exit_reason::user_shutdown);
+  all.erase(found);
 }
 
 /// CAF tries again later where nothing could be done now.
@@ -44,7 +57,7 @@ rw_state done_state(ssize_t done, size_t& count) {
 class line_policy {
 public:
   line_policy(caf::actor_system& system, connection_terms terms)
-    : broker_(broker_of(system)), tls_(std::move(terms.line.tls)),
+    : system_(system), tls_(std::move(terms.line.tls)),
       guard_(std::move(terms.watched_by)), tells_(std::move(terms.tells)) {
     // nop
   }
@@ -110,7 +123,7 @@ private:
   bool hear(size_t count) try {
     guard_->came(count);
     if (++heard_ % look_pace == 0 &&
-        known_actors(broker_, guard_->node()) > most_actors)
+        known_actors(system_, guard_->node()) > most_actors)
       throw breach("messages of more than " + std::to_string(most_actors) +
                    " actors");
     return true;
@@ -120,7 +133,7 @@ private:
     return false;
   }
 
-  caf::actor broker_;
+  caf::actor_system& system_;
   std::shared_ptr<transport::tls_session> tls_;
   std::unique_ptr<guard> guard_;
   breach_told tells_;
@@ -135,7 +148,7 @@ public:
              connection_terms terms)
     : scribe(caf::io::network::conn_hdl_from_socket(line)),
       overflows_(terms.watched_by ? terms.tells : breach_told{}),
-      limited_(terms.watched_by != nullptr),
+      guard_(terms.watched_by.get()),
       stream_(multiplexer_of(system), line,
               line_policy{system, std::move(terms)}) {
     // nop
@@ -161,8 +174,7 @@ public:
   // What it asks and does not read would fill this process's memory.
   void flush() override {
     auto unread = stream_.wr_buf().size();
-    if (limited_ && unread > most_unread) {
-      limited_ = false;
+    if (guard_ && unread > most_unread && !std::exchange(is_cut_, true)) {
       if (overflows_)
         overflows_("nothing but requests, and has not read " +
                    std::to_string(unread) + " B of the answers");
@@ -185,10 +197,18 @@ public:
 
   void remove_from_loop() override { stream_.passivate(); }
 
+protected:
+  void detach_from(caf::io::abstract_broker* broker) override {
+    if (guard_ && guard_->node())
+      forget_asker(broker, guard_->node());
+    scribe::detach_from(broker);
+  }
+
 private:
   bool launched_ = false;
   breach_told overflows_;
-  bool limited_; ///< Until it has had its limit.
+  bool is_cut_ = false;
+  const guard* guard_; ///< Of the stream's; or null.
   caf::io::network::stream_impl<line_policy> stream_;
 };
 

@@ -1,7 +1,5 @@
 #include "actors/control/guard.hpp"
 
-#include "messages/interfaces.hpp"
-
 #include <caf/all.hpp>
 #include <caf/binary_deserializer.hpp>
 
@@ -33,6 +31,12 @@ std::string whole(double number) {
   return std::to_string(static_cast<uint64_t>(number));
 }
 
+void check_size(const char* noun, size_t bytes, size_t most) {
+  if (bytes > most)
+    throw breach(std::string{noun} + " of " + std::to_string(bytes) +
+                 " B, of which " + std::to_string(most) + " are allowed");
+}
+
 /// The types of CAF's own that our messages have in them, besides ours.
 bool is_usual(caf::type_id_t id) {
   constexpr caf::type_id_t usual[] = {
@@ -47,13 +51,6 @@ bool is_usual(caf::type_id_t id) {
   };
   return id >= caf::first_custom_type_id ||
          std::ranges::find(usual, id) != std::end(usual);
-}
-
-/// Each makes CAF remember an actor of the other node.
-bool is_handle(caf::type_id_t id) {
-  using handles = caf::id_block::troupe_handles;
-  return id == caf::type_id_v<caf::strong_actor_ptr> ||
-         (id >= handles::begin && id < handles::end);
 }
 
 } // namespace
@@ -87,9 +84,7 @@ void guard::came(size_t count) {
   if (come_ == header_size) {
     head_ = header_in(system_, {coming_.data(), header_size});
     auto limit = node_ ? most : most_of_handshake;
-    if (head_.payload_len > limit)
-      throw breach("a message of " + std::to_string(head_.payload_len) +
-                   " B, of which " + std::to_string(limit) + " are allowed");
+    check_size("a message", head_.payload_len, limit);
   }
   if (come_ < header_size + head_.payload_len)
     return;
@@ -146,6 +141,7 @@ bool guard::is_for_us(const header& head, bytes_view payload) {
     return true;
   case message_type::down_message:
     check_nodes(payload);
+    check_handles(payload, &handle_reader::read_down);
     return true;
   default:
     throw breach("a message for another node");
@@ -181,10 +177,7 @@ bool guard::may_deliver(const header& head, bytes_view payload) {
 
 /// An answer to one costs more than what else a node asks.
 void guard::check_hello(const header& head) {
-  if (head.payload_len > most_of_hello)
-    throw breach("a hello of " + std::to_string(head.payload_len) +
-                 " B, of which " + std::to_string(most_of_hello) +
-                 " are allowed");
+  check_size("a hello", head.payload_len, most_of_hello);
   if (!hellos_.allows(rate_limit::clock::now()))
     throw breach("more than " + whole(hellos_per_second) + " hellos a second");
 }
@@ -225,9 +218,26 @@ void guard::check_types(bytes_view payload) {
     if (!source.value(id) || !is_usual(id))
       throw breach("a message with a value of type " + std::to_string(id) +
                    ", which no node sends");
-    has_handle = has_handle || is_handle(id);
+    has_handle = has_handle || handle_reader::concerns(id);
   }
-  if (has_handle && !handles_.allows(rate_limit::clock::now()))
+  if (has_handle)
+    check_handles(payload, &handle_reader::read_message);
+}
+
+/// It hands out its own actors, not too many, and ours only if it has them from
+/// us: they would be asked in our name.
+void guard::check_handles(bytes_view payload, reading read) {
+  check_size("a message with actors or errors", payload.size(),
+             most_of_handles);
+  handle_reader found{system_, node_};
+  if (!(found.*read)(payload))
+    throw breach("a message that cannot be read");
+  if (found.has_others())
+    throw breach("an actor of another node");
+  for (auto id : found.ours())
+    if (!given_->allows(node_, id))
+      throw breach("an actor of this process that it was not given");
+  if (found.theirs() > 0 && !handles_.allows(rate_limit::clock::now()))
     throw breach("more than " + whole(hellos_per_second) +
                  " messages with actors a second");
 }

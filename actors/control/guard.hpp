@@ -6,6 +6,7 @@
 // A value with buffers, used by one thread.
 
 #include "actors/control/grants.hpp"
+#include "actors/control/handle_reader.hpp"
 #include "actors/control/rate_limit.hpp"
 
 #include <caf/actor_system.hpp>
@@ -37,10 +38,14 @@ public:
   /// Bytes of a message to a published actor: a hello.
   static constexpr size_t most_of_hello = 256u << 10;
 
+  /// Bytes of a message that has actors or errors in it: an error may hold
+  /// another one, and CAF's stack ends.
+  static constexpr size_t most_of_handles = 8u << 10;
+
   /// How often, in the long run and at once: far above what training needs,
   /// and far below what the actors here can handle.
-  static constexpr double messages_per_second = 50'000;
-  static constexpr double messages_at_once = 100'000;
+  static constexpr double messages_per_second = 20'000;
+  static constexpr double messages_at_once = 40'000;
   static constexpr double hellos_per_second = 10;
   static constexpr double hellos_at_once = 100;
 
@@ -78,6 +83,7 @@ public:
 private:
   using header = caf::io::basp::header;
   using bytes_view = std::span<const caf::byte>;
+  using reading = bool (handle_reader::*)(bytes_view);
 
   bool is_for_us(const header& head, bytes_view payload);
   void shake_hands(bytes_view payload);
@@ -87,6 +93,7 @@ private:
   void check_receiver(const header& head) const;
   void check_nodes(bytes_view payload) const;
   void check_types(bytes_view payload);
+  void check_handles(bytes_view payload, reading read);
 
   caf::actor_system& system_;
   grants_ptr given_;

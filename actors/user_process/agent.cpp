@@ -4,6 +4,7 @@
 #include "actors/user_process/bodies.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/one_line.hpp"
+#include "data/dataset.hpp"
 #include "models/device/device_tensor.hpp"
 
 #include <algorithm>

@@ -131,7 +131,7 @@ private:
                 random_() >> (random_() % 64),
                 random_() % 100,
                 random_() % 100};
-    auto bytes = basp_frame(head);
+    auto bytes = basp_frame(head, "");
     auto size = head.payload_len;
     for (size_t i = 0; i < sizeof size; ++i) // It was set to that of nothing.
       bytes[4 + i] = static_cast<char>(size >> (24 - 8 * i));
@@ -139,45 +139,45 @@ private:
                        bytes + noise(random_, 5000));
   }
 
-  caf::message any_content() {
+  std::string any_message(caf::actor_id from, caf::actor_id to) {
+    auto request = random_() % 3;
     switch (random_() % 4) {
     case 0:
-      return caf::make_message(noise(random_, 2000));
+      return basp_message(from, to, caf::make_message(noise(random_, 2000)),
+                          request);
     case 1:
-      return caf::make_message(random_(), caf::strong_actor_ptr{}, 1.5);
+      return basp_message(
+        from, to, caf::make_message(troupe::fetch_atom_v, random_()), request);
     case 2:
-      return caf::make_message(troupe::fetch_atom_v, caf::strong_actor_ptr{});
+      return basp_handle(from, to, static_cast<uint32_t>(random_()), random_());
     default:
-      return caf::make_message();
+      return basp_message(from, to, caf::make_message(), request);
     }
   }
 
   bool in_message() {
     member it{to_.at, number_};
     for (auto left = random_() % 8; left > 0; --left)
-      it.send(
-        basp_message(random_() % 50, it.door(), any_content(), random_() % 3));
-    return end(it.line(),
-               damaged(random_, basp_message(3, it.door(), any_content(), 1)));
+      it.send(any_message(random_() % 50, it.door()));
+    return end(it.line(), damaged(random_, any_message(3, it.door())));
   }
 
   bool to_an_actor() {
     member it{to_.at, number_};
-    return end(it.line(), basp_message(3, random_() % 200, any_content(), 1));
+    return end(it.line(), any_message(3, random_() % 200));
   }
 
   bool with_no_token() {
     auto line = reach(to_.at);
-    return end(line, "TRPH" + noise(random_, 0) + std::string(32, 'x') +
-                       noise(random_, 1000));
+    return end(line, "TRPH" + std::string(32, 'x') + noise(random_, 1000));
   }
 
   // A node that has two connections: the second is none of CAF's.
   bool as_second() {
     member first{to_.at, number_};
     auto second = opened(purpose::control, "");
-    return end(second, basp_handshake(number_) +
-                         basp_message(3, first.door(), any_content(), 1)) &&
+    return end(second,
+               basp_handshake(number_) + any_message(3, first.door())) &&
            end(first.line(), "");
   }
 
@@ -260,6 +260,20 @@ TEST_CASE("malformed connections leave nothing behind") {
   eventually("the files of before",
              [&] { return files_of(it.server()) <= files; });
   it.check_end_of_run();
+}
+
+TEST_CASE("who begins with a byte of TLS and is silent then costs no time") {
+  process_fixture on;
+  troupe::test::node_folder files{troupe::test::server_draft()};
+  auto server = on.listening_server(
+    {"--workers", "1", "--tls-dir", files.terms().cert.parent_path().string()});
+  std::vector<troupe::transport::socket> all;
+  for (auto left = 10; left > 0; --left) {
+    all.push_back(
+      reach({{"127.0.0.1", static_cast<uint16_t>(std::stoi(on.port()))}, {}}));
+    CHECK(send_bytes(all.back(), "\x16"));
+  }
+  CHECK(load_of(server) < 0.3);
 }
 
 TEST_CASE("a thousand silent connections keep no node out") {

@@ -1,16 +1,16 @@
 #include "tests/process/hostile_node.hpp"
 
-#include "messages/interfaces.hpp"
 #include "messages/protocol.hpp"
 
-#include <caf/actor_system_config.hpp>
 #include <caf/binary_deserializer.hpp>
+#include <caf/binary_serializer.hpp>
 #include <caf/io/basp/message_type.hpp>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <span>
 #include <stdexcept>
+#include <vector>
 
 namespace troupe::testing {
 
@@ -27,23 +27,24 @@ constexpr double seconds = 10;
 /// Its own actor that speaks.
 constexpr caf::actor_id voice = 3;
 
-caf::actor_system_config& bare_config() {
-  static auto once = (init_messages(), true);
-  static caf::actor_system_config made;
-  (void)once;
-  return made;
+caf::binary_deserializer reader_of(const caf::byte_buffer& bytes) {
+  return {nullptr, bytes};
 }
 
-caf::binary_deserializer reader_of(const caf::byte_buffer& bytes) {
-  return {bare_system(), bytes};
+template <class... Ts>
+std::string bytes_of(const Ts&... values) {
+  caf::byte_buffer out;
+  caf::binary_serializer sink{nullptr, out};
+  if (!(sink.apply(values) && ...))
+    throw std::runtime_error("a message cannot be written");
+  return {reinterpret_cast<const char*>(out.data()), out.size()};
+}
+
+caf::node_id node_of(uint32_t number) {
+  return *caf::make_node_id(number, "0011223344556677889900112233445566778899");
 }
 
 } // namespace
-
-caf::actor_system& bare_system() {
-  static caf::actor_system made{bare_config()};
-  return made;
-}
 
 transport::socket reach(const server_at& to) {
   return transport::connect_securely(to.where, to.own, seconds, 0);
@@ -68,10 +69,14 @@ bool is_closed(transport::socket& line, double limit) {
   return false;
 }
 
+std::string basp_frame(header head, const std::string& payload) {
+  head.payload_len = static_cast<uint32_t>(payload.size());
+  return bytes_of(head) + payload;
+}
+
 std::string basp_handshake(uint32_t number) {
-  auto node =
-    caf::make_node_id(number, "0011223344556677889900112233445566778899");
-  return basp_frame({message_type::client_handshake, 0, 0, 0, 0, 0}, *node);
+  return basp_frame({message_type::client_handshake, 0, 0, 0, 0, 0},
+                    bytes_of(node_of(number)));
 }
 
 std::string basp_message(caf::actor_id from, caf::actor_id to,
@@ -80,7 +85,16 @@ std::string basp_message(caf::actor_id from, caf::actor_id to,
     caf::make_message_id(caf::normal_message_priority_constant{}, request);
   return basp_frame(
     {message_type::direct_message, 0, 0, id.integer_value(), from, to},
-    std::vector<caf::strong_actor_ptr>{}, content);
+    bytes_of(std::vector<caf::strong_actor_ptr>{}, content));
+}
+
+std::string basp_handle(caf::actor_id from, caf::actor_id to, uint32_t node,
+                        caf::actor_id whom) {
+  auto async = caf::message_id::default_async_value;
+  return basp_frame({message_type::direct_message, 0, 0, async, from, to},
+                    bytes_of(std::vector<caf::strong_actor_ptr>{},
+                             std::vector{caf::type_id_v<caf::strong_actor_ptr>},
+                             whom, node_of(node)));
 }
 
 member::member(const server_at& to, uint32_t number) : line_(reach(to)) {

@@ -7,8 +7,6 @@
 #include "messages/proto/hello.pb.h"
 #include "messages/transport/wire/meeting.hpp"
 
-#include <caf/actor_system.hpp>
-#include <caf/binary_serializer.hpp>
 #include <caf/byte_buffer.hpp>
 #include <caf/io/basp/header.hpp>
 #include <caf/message.hpp>
@@ -16,7 +14,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace troupe::testing {
 
@@ -37,21 +34,7 @@ bool send_bytes(transport::socket& to, std::string_view bytes);
 bool is_closed(transport::socket& line, double limit);
 
 /// Bytes of CAF's protocol.
-caf::actor_system& bare_system();
-
-template <class... Ts>
-std::string basp_frame(caf::io::basp::header head, const Ts&... values) {
-  caf::byte_buffer payload, out;
-  caf::binary_serializer body{bare_system(), payload};
-  if (!(body.apply(values) && ...))
-    throw std::runtime_error("a message cannot be written");
-  head.payload_len = static_cast<uint32_t>(payload.size());
-  caf::binary_serializer sink{bare_system(), out};
-  if (!sink.apply(head))
-    throw std::runtime_error("a header cannot be written");
-  out.insert(out.end(), payload.begin(), payload.end());
-  return {reinterpret_cast<const char*>(out.data()), out.size()};
-}
+std::string basp_frame(caf::io::basp::header head, const std::string& payload);
 
 /// @param number Which node it says it is.
 std::string basp_handshake(uint32_t number);
@@ -60,6 +43,10 @@ std::string basp_handshake(uint32_t number);
 /// @param request Its number; 0: no answer is wanted.
 std::string basp_message(caf::actor_id from, caf::actor_id to,
                          const caf::message& content, uint64_t request = 0);
+
+/// A message with a handle of an actor of any node.
+std::string basp_handle(caf::actor_id from, caf::actor_id to, uint32_t node,
+                        caf::actor_id whom);
 
 /// A node that the server has let in.
 class member {

@@ -1,6 +1,7 @@
 #pragma once
 // A run of real processes for hostile nodes to try.
 
+#include "messages/interfaces.hpp"
 #include "messages/transport/tls/tls_identity.hpp"
 #include "tests/process/hostile_node.hpp"
 #include "tests/process/process_fixture.hpp"
@@ -25,6 +26,7 @@ public:
                                         "--transport", "stream"} +
                                   shown(servers_files_))),
       worker_(next_worker()) {
+    init_messages();
     on.await(server_, "training", is_kind("update"));
     at.where = {"127.0.0.1", static_cast<uint16_t>(std::stoi(on.port()))};
     identity =

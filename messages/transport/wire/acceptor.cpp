@@ -303,8 +303,10 @@ bool acceptor::secure(pending& one) {
   if (!tls) {
     auto begin = peek(one.fd());
     auto kind = look_at(std::as_bytes(std::span{begin}));
-    if (kind == first_bytes::too_few)
-      return !begin.empty();
+    if (begin.empty())
+      return false;
+    // The first byte of TLS alone is left to OpenSSL: it would be there again
+    // and again.
     if (kind == first_bytes::other) {
       one.who.refuse(true, not_tls_line);
       note_stranger(one, not_tls_line);
