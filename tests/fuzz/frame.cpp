@@ -27,7 +27,7 @@ enum frame_option : uint8_t {
   is_compressed = 8
 };
 
-path_terms terms_of(uint8_t options, const codec_ptr& codec) {
+path_terms terms_with(uint8_t options, const codec_ptr& codec) {
   path_terms out{codec ? codec->compressed() : weights, 3};
   out.whole = {element_type::float32, 32};
   out.most_activations = 40;
@@ -86,7 +86,7 @@ bool frame(bytes_view data) {
   auto codec = (options & is_compressed) == 0
                  ? nullptr
                  : make_codec({config::compression_kind::int8}, 16, 8);
-  auto terms = terms_of(options, codec);
+  auto terms = terms_with(options, codec);
   auto [here, there] = test::socket_pair();
   if (!data.empty())
     speak(there, data, region->file.get());

@@ -15,7 +15,9 @@ inputs data_seeds(std::string_view format); ///< Files of data sets.
 inputs run_seeds(std::string_view format);  ///< Files of runs.
 inputs text_seeds(std::string_view format); ///< Settings.
 inputs peer_seeds(std::string_view format); ///< Messages of peers.
-inputs tls_seeds(std::string_view format);  ///< Handshakes, certificates.
+inputs tls_seeds(std::string_view format);  ///< Handshakes, certificates, keys.
+inputs entry_seeds(std::string_view format);
+inputs trust_seeds(std::string_view format);
 
 /// Inputs of any format.
 inputs seeds(std::string_view format);

@@ -28,6 +28,13 @@ constexpr std::array targets{
   target{"packed", compressed},
   target{"handshake", handshake},
   target{"certificate", certificate},
+  target{"opening", opening_bytes},
+  target{"answer", answer},
+  target{"basp", basp},
+  target{"key", key},
+  target{"token", token},
+  target{"pin", pin},
+  target{"address", address},
 };
 
 } // namespace

@@ -32,10 +32,19 @@ bool frame(bytes_view);
 bool header(bytes_view);
 bool chunks(bytes_view);
 bool compressed(bytes_view);
-bool handshake(bytes_view); ///< Of TLS.
+bool handshake(bytes_view);     ///< Of TLS.
+bool opening_bytes(bytes_view); ///< What an acceptor reads first.
+bool answer(bytes_view);        ///< Of an acceptor.
+bool basp(bytes_view);          ///< CAF's protocol, before CAF reads it.
 
 // Files of nodes.
 bool certificate(bytes_view);
+bool key(bytes_view);
+bool token(bytes_view);
+
+// Words of users.
+bool pin(bytes_view);
+bool address(bytes_view);
 
 struct target {
   std::string_view name; ///< Also the name of the folder.

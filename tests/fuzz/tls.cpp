@@ -111,6 +111,11 @@ bool certificate(bytes_view data) {
   return true;
 }
 
+bool key(bytes_view data) {
+  memory_file file{data};
+  return taken([&] { read_key(file.path()); });
+}
+
 inputs tls_seeds(std::string_view format) {
   if (format == "handshake")
     return {{"accepts", number(uint8_t{0}) + hello_of_client()},
@@ -119,6 +124,8 @@ inputs tls_seeds(std::string_view format) {
     return {{"node", node().certificate},
             {"chain", node().certificate + node().ca},
             {"with-text", "Certificate:\n" + node().ca}};
+  if (format == "key")
+    return {{"node", node().key}};
   return {};
 }
 

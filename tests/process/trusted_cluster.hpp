@@ -23,8 +23,8 @@ struct trusted_cluster {
     return (on.home() / name).string();
   }
 
-  std::string pki(const flags& what) {
-    auto done = on.start("pki", flags{"pki"} + what);
+  std::string pki(const flags& more) {
+    auto done = on.start("pki", flags{"pki"} + more);
     check_end(done, 0);
     return done.out();
   }

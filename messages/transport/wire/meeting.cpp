@@ -95,8 +95,12 @@ bool read_all(socket& line, void* bytes, size_t count) {
   return line.receive(in, nullptr);
 }
 
+/// Bytes of a refusal that a user is shown.
+constexpr size_t most_shown = 1000;
+
 /// What another node says, on one line.
 std::string printable(std::string text) {
+  text.resize(std::min(text.size(), most_shown));
   std::ranges::replace_if(
     text, [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
   return text;
