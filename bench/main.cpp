@@ -26,6 +26,7 @@ struct part {
 constexpr part parts[] = {
   {"transport/paths", bench::measure_transport},
   {"transport/overlap", bench::measure_overlap},
+  {"transport/encryption", bench::measure_encryption},
   {"transport/compression", bench::measure_compression},
   {"server/step", bench::measure_server_step},
   {"data/batches", bench::measure_batches},

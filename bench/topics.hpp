@@ -22,6 +22,9 @@ void measure_transport(const setting& how, report& out);
 /// Tensors sent while they are computed and used.
 void measure_overlap(const setting& how, report& out);
 
+/// The same over TLS.
+void measure_encryption(const setting& how, report& out);
+
 /// Compressing and restoring gradients.
 void measure_compression(const setting& how, report& out);
 

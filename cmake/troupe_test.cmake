@@ -93,3 +93,17 @@ function(troupe_add_test)
     DISCOVERY_MODE PRE_TEST
     PROPERTIES ${properties})
 endfunction()
+
+# Runs all of a test once more, with nodes that show each other a certificate.
+# The variable that names it is as good as a flag of each node; the test of the
+# name `certificates` makes it.
+function(troupe_repeat_over_tls test label timeout)
+  if(TROUPE_SANITIZE)
+    return()
+  endif()
+  add_test(NAME ${test}_over_tls COMMAND ${ARGN})
+  set_tests_properties(
+    ${test}_over_tls
+    PROPERTIES LABELS ${label} TIMEOUT ${timeout} FIXTURES_REQUIRED certificates
+               ENVIRONMENT "TROUPE_CLUSTER_TLS_DIR=${PROJECT_BINARY_DIR}/certificates/node")
+endfunction()

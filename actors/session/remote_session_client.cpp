@@ -102,7 +102,7 @@ void remote_session_client_state::enter(size_t index,
 
 void remote_session_client_state::require_allowed(
   const config::address& where, const std::string& from) const {
-  if (!parts_.leaves_host)
+  if (!parts_.own.leaves_host())
     config::require_loopback(where, from);
 }
 

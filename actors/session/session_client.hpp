@@ -142,9 +142,6 @@ struct remote_session_client_parts : lead_search {
   /// Whether the participant goes on although this setting of the run has
   /// changed; empty: it never does.
   std::function<bool(const std::string& key)> goes_on{};
-  /// Whether the node may connect to addresses beyond loopback that others
-  /// name.
-  bool leaves_host = false;
 };
 
 class remote_session_client_state : public lead_seeker_state {

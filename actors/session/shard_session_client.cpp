@@ -40,7 +40,7 @@ void shard_session_client_state::connect() {
       note_lead();
   };
   then.elsewhere = [this](const proto::Welcome& run) {
-    end(parts_.elsewhere(run));
+    go_elsewhere(run);
   };
   shake_hands(places_.current(), parts_.hello, std::move(then));
 }
@@ -53,13 +53,15 @@ void shard_session_client_state::enter(
   // a lead that is lost meanwhile is noticed.
   self_
     ->request(registrar, caf::infinite, register_atom_v, parts_.rank,
-              shard_->host, shard_->port, shard_->handle)
+              shard_->where.host, shard_->where.port, shard_->handle)
     .then(attempts_.in_this_one([this, welcome, registrar] {
       attempts_.answered(self_);
       enlist(welcome, registrar);
     }),
           attempts_.in_this_one([this](const caf::error& why) {
             attempts_.answered(self_);
+            if (why == errc::settings_conflict)
+              return refused(why);
             drop_links();
             retry(text_of(why));
           }));
@@ -81,17 +83,29 @@ void shard_session_client_state::enlist(
   self_->request(registrar, caf::infinite, shards_atom_v)
     .then(attempts_.in_this_one(
             [this, welcome](const std::vector<config::address>& all) {
-              auto whole = welcome;
-              for (const auto& one : all) {
-                auto* shard = whole.add_shards();
-                shard->set_host(one.host);
-                shard->set_port(one.port);
-              }
-              parts_.complete(whole, places_.current());
+              note_all(welcome, all);
             }),
           [](const caf::error&) {
             // The registrar is lost, which is noticed anyway.
           });
+}
+
+void shard_session_client_state::note_all(
+  proto::Welcome welcome, const std::vector<config::address>& all) try {
+  for (const auto& one : all) {
+    auto* shard = welcome.add_shards();
+    shard->set_host(one.host);
+    shard->set_port(one.port);
+  }
+  parts_.complete(welcome, places_.current());
+} catch (const failure& err) {
+  end_for(err);
+}
+
+void shard_session_client_state::go_elsewhere(const proto::Welcome& run) try {
+  end(parts_.elsewhere(run));
+} catch (const failure& err) {
+  end_for(err);
 }
 
 // -- losing the place ---------------------------------------------------------

@@ -17,8 +17,7 @@ namespace troupe {
 /// A shard that workers can find.
 struct open_shard {
   remote_shard_actor handle;
-  std::string host;
-  uint16_t port = 0;
+  config::address where;       ///< As workers are told.
   std::function<void()> close; ///< Closes its admission.
 };
 
@@ -29,7 +28,7 @@ struct shard_session_client_parts : lead_search {
                            const session_client_actor&)>
     make;
   /// Called when all shards of this life are there, with the lead's welcome and
-  /// address; may be empty.
+  /// address; may be empty. Throws `failure`.
   std::function<void(const proto::Welcome&, const config::address& lead)>
     complete{};
   /// How the node ends when the lead is lost, or has not come; empty, or
@@ -38,7 +37,7 @@ struct shard_session_client_parts : lead_search {
   /// Where this node listens in all lives, if others may know; may be empty.
   std::function<std::optional<config::address>()> address{};
   /// How the node ends when it is told that the run goes on with other nodes;
-  /// empty if it never is.
+  /// empty if it never is. Throws `failure`.
   std::function<run_end(const proto::Welcome&)> elsewhere{};
   /// Who holds the lock of the run, if that may still be the lead, which is
   /// then waited for; may be empty.
@@ -85,6 +84,9 @@ private:
              const shard_registrar_actor& registrar);
   void enlist(const proto::Welcome& welcome,
               const shard_registrar_actor& registrar);
+  void note_all(proto::Welcome welcome,
+                const std::vector<config::address>& all);
+  void go_elsewhere(const proto::Welcome& run);
   bool waits_for_lock(const std::string& why);
   void note_lead();
 

@@ -2,6 +2,7 @@
 
 #include "actors/runtime/run_clock.hpp"
 #include "actors/shards/file_places.hpp"
+#include "config/text/failure.hpp"
 #include "config/text/one_line.hpp"
 #include "config/values/address.hpp"
 #include "models/engine/tensor_memory.hpp"
@@ -82,6 +83,9 @@ shard_registrar_state::take_in(shard_id rank, const std::string& host,
   if (complete_) // One is lost, and this life is about to end.
     return caf::make_error(errc::shutting_down,
                            std::string{"the run is without one of its shards"});
+  if (!parts_.leaves_host)
+    config::require_loopback({host, port},
+                             "parameter server shard " + to_string(rank));
   auto begins = parts_.beginnings.make(rank);
   self_->monitor(who);
   transfer_id id{rank.value};
@@ -96,6 +100,8 @@ shard_registrar_state::take_in(shard_id rank, const std::string& host,
               begins.state, begins.flat.shape());
   in.outgoing.begin(id, begins.flat, to(who));
   return caf::unit;
+} catch (const usage_error& err) {
+  return caf::make_error(errc::settings_conflict, one_line(err));
 } catch (const std::exception& err) { // The checkpoint cannot be read any more.
   self_->send(parts_.lead, refuse_atom_v, one_line(err));
   return caf::make_error(errc::disk, one_line(err));

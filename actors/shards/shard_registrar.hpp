@@ -40,6 +40,8 @@ struct shard_registrar_parts {
   double patience = 0;
   /// Of the lead's GPU: it waits for no lost shard; or null.
   transport::gpu_exchange_ptr exchange{};
+  /// Whether workers may be sent to shards beyond loopback.
+  bool leaves_host = false;
 };
 
 class shard_registrar_state {

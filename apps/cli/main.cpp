@@ -83,9 +83,8 @@ void configure(caf::actor_system_config& target,
 }
 
 app::node start(caf::actor_system& system, const config::resolved& config,
-                const app::server_options& options,
-                const app::known_nodes_ptr& nodes) {
-  app::node_options others{options.on_end, nodes, options.exchange,
+                const app::server_options& options) {
+  app::node_options others{options.on_end, options.nodes, options.exchange,
                            options.interrupted, options.own};
   switch (config.values.what) {
   case config::role::worker:
@@ -260,9 +259,8 @@ exit_status run(const config::resolved& config, app::signal_pump& signals,
                  {[&](const run_end& how) {
                     peer ? both.shard_ended(how) : signals.end(how);
                   },
-                  std::move(earlier), [&] { return signals.arrived(); },
-                  exchange, own},
-                 nodes);
+                  nodes, std::move(earlier), [&] { return signals.arrived(); },
+                  exchange, own});
   });
   signals.begun();
   std::optional<own_worker> worker;

@@ -402,6 +402,8 @@ private:
 
 exit_status launch(const std::vector<std::string>& arguments) {
   launch_facts facts;
+  run_secrets secrets;
+  facts.secrets = &secrets;
   facts.program = std::filesystem::read_symlink("/proc/self/exe");
   facts.cores = std::max(1u, std::thread::hardware_concurrency());
   facts.variables = config::process_environment();

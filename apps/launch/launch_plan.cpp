@@ -1,6 +1,7 @@
 #include "apps/launch/launch_plan.hpp"
 
 #include "config/commands/verb.hpp"
+#include "config/schema/keys.hpp"
 #include "config/schema/paths.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
@@ -16,6 +17,12 @@ namespace {
 using strings = std::vector<std::string>;
 
 constexpr uint64_t most_processes = 1000;
+
+/// What a command's node needs so that it and the servers know each other.
+constexpr std::array trust_keys{
+  "cluster.insecure-network", "cluster.tls-dir",   "cluster.tls-cert",
+  "cluster.tls-key",          "cluster.tls-ca",    "cluster.tls-pin",
+  "cluster.tls-min",          "cluster.token-file"};
 
 const config::verb launch_verb{
   "launch",
@@ -85,14 +92,12 @@ public:
     if (call_.flags.has("workers"))
       flags_ = joined({flags_, {"--workers", call_.flags.text("workers")}});
     shards_ = static_cast<uint32_t>(call_.flags.whole("ps"));
-    config_ = config::parse_command_line(joined({{"--role", "ps"}, flags_}),
-                                         facts_.variables)
-                .config;
+    config_ = settings(unchecked);
     if (!config_.is_explicit("cluster.port"))
       flags_ = joined({flags_, {"--port", std::to_string(facts_.free_port())}});
-    config_ = config::parse_command_line(joined({{"--role", "ps"}, flags_}),
-                                         facts_.variables)
-                .config;
+    make_secrets();
+    trust_ = trust_of_commands();
+    config_ = settings(joined({{"--role", "ps"}, of_servers_}));
   }
 
   launch_plan make() {
@@ -126,16 +131,50 @@ public:
   }
 
 private:
+  /// They may contradict each other: without secrets some hosts are refused.
+  inline static const strings unchecked{"--role", "ps", "--print-config"};
+
+  config::resolved settings(const strings& before) const {
+    return config::parse_command_line(joined({before, flags_}),
+                                      facts_.variables)
+      .config;
+  }
+
+  /// Unless the user has said how nodes know each other.
+  void make_secrets() {
+    const auto& cluster = config_.values.cluster;
+    if (cluster.encrypts() || cluster.insecure_network)
+      return;
+    if (cluster.token_file.empty())
+      flags_ = joined({flags_, {"--token-file", facts_.secrets->make_token()}});
+    if (config::is_loopback(cluster.host))
+      return;
+    auto own = facts_.secrets->make_identity(cluster.host);
+    of_servers_ = {"--tls-cert", own.certificate, "--tls-key", own.key};
+    flags_ = joined({flags_, {"--tls-pin", own.fingerprint}});
+  }
+
+  /// By key: what nodes that are no servers get as flags.
+  std::map<std::string, std::string> trust_of_commands() const {
+    std::map<std::string, std::string> out;
+    auto all = settings(unchecked);
+    for (const auto* id : trust_keys)
+      if (const auto& key = config::key_of(id); all.is_explicit(id))
+        out[key.variable()] = key.get(all.values);
+    return out;
+  }
+
   strings node(const std::string& role) const {
     return joined({{facts_.program, "--role", role}, flags_});
   }
 
   child_plan server(uint32_t rank) const {
+    auto out = joined({node("ps"), of_servers_});
     if (shards_ == 1)
-      return {"ps", node("ps")};
+      return {"ps", std::move(out)};
     auto number = std::to_string(rank);
-    auto out = joined(
-      {node("ps"), {"--shards", std::to_string(shards_), "--rank", number}});
+    out =
+      joined({out, {"--shards", std::to_string(shards_), "--rank", number}});
     if (rank > 0)
       out = joined(
         {out,
@@ -171,6 +210,7 @@ private:
       {"TROUPE_CLUSTER_HOST", cluster.host},
       {"TROUPE_CLUSTER_PORT", std::to_string(cluster.port)},
       {"TROUPE_TRAINER_NODE", facts_.program}};
+    out.insert(trust_.begin(), trust_.end());
     auto threads = facts_.variables.find("OMP_NUM_THREADS");
     if (threads == facts_.variables.end() || threads->second.empty())
       out["OMP_NUM_THREADS"] =
@@ -180,7 +220,9 @@ private:
 
   const config::verb_call& call_;
   const launch_facts& facts_;
-  strings flags_;   ///< Of all nodes.
+  strings flags_;                            ///< Of all nodes.
+  strings of_servers_;                       ///< Of servers, besides.
+  std::map<std::string, std::string> trust_; ///< Variables of commands.
   strings command_; ///< Of a worker; empty: it is a node.
   uint32_t shards_ = 1;
   config::resolved config_;

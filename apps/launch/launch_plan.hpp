@@ -2,6 +2,7 @@
 // Which processes `trainer_node launch` starts, and how. Plain values.
 
 #include "apps/launch/child.hpp"
+#include "apps/launch/run_secrets.hpp"
 #include "config/commands/command_line.hpp"
 
 #include <cstdint>
@@ -31,6 +32,7 @@ struct launch_facts {
   uint32_t cores = 1;
   config::environment variables{};
   std::function<uint16_t()> free_port; ///< On loopback.
+  run_secrets* secrets = nullptr; ///< Makes them; lives as long as the launch.
   /// Makes a folder for a run of this network.
   std::function<std::filesystem::path(const std::string&)> make_folder;
 };

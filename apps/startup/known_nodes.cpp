@@ -26,16 +26,36 @@ known_nodes::known_nodes(const config::settings& settings,
     rank_ = shard_id{settings.cluster.rank.value_or(0)};
 }
 
+void known_nodes::note_listening(const config::address& bound,
+                                 const config::address& advertised) {
+  std::lock_guard guard{mutex_};
+  bound_ = bound;
+  if (is_lead())
+    life_.nodes.front() = advertised_.emplace(advertised);
+}
+
+void known_nodes::require_allowed(const config::address& where,
+                                  const config::address& from) const {
+  if (!settings_.cluster.leaves_host())
+    config::require_loopback(where,
+                             "the lead shard at " + config::to_string(from));
+}
+
 // Only a lead whose nodes can go on without it says where the run's files are.
 void known_nodes::note(const proto::Welcome& welcome,
                        const config::address& lead, worker_id as) {
   auto joined = join_settings(settings(), welcome);
   auto run = description_of(welcome);
-  config::run_life life{run.run_id, run.life, {lead}, welcome.run_directory()};
-  if (!life.directory.empty())
-    for (const auto& shard : welcome.shards())
-      life.nodes.push_back({shard.host(), static_cast<uint16_t>(shard.port())});
   std::lock_guard guard{mutex_};
+  config::run_life life{run.run_id,
+                        run.life,
+                        {advertised_.value_or(lead)},
+                        welcome.run_directory()};
+  if (!life.directory.empty())
+    for (const auto& shard : welcome.shards()) {
+      life.nodes.push_back({shard.host(), static_cast<uint16_t>(shard.port())});
+      require_allowed(life.nodes.back(), lead);
+    }
   settings_ = std::move(joined);
   rank_ = shard_id{as.value};
   if (life != life_)
@@ -134,9 +154,12 @@ std::optional<config::address> known_nodes::address() const {
 run_end known_nodes::go_elsewhere(const proto::Welcome& run) {
   auto here = address().value();
   std::lock_guard guard{mutex_};
+  auto from = life_.nodes.front();
   life_.nodes.clear();
-  for (const auto& node : run.nodes())
+  for (const auto& node : run.nodes()) {
     life_.nodes.push_back({node.host(), static_cast<uint16_t>(node.port())});
+    require_allowed(life_.nodes.back(), from);
+  }
   peers_ = run.peers();
   auto mine = std::ranges::find(life_.nodes, here) - life_.nodes.begin();
   rank_ = shard_id{static_cast<uint32_t>(mine)};
@@ -154,6 +177,11 @@ config::run_life known_nodes::life() const {
   if (!cannot_lead_.empty())
     out.directory.clear();
   return out;
+}
+
+config::address known_nodes::bound() const {
+  std::lock_guard guard{mutex_};
+  return bound_;
 }
 
 config::settings known_nodes::settings() const {

@@ -26,9 +26,13 @@ public:
   known_nodes(const config::settings& settings,
               const std::optional<config::next_life>& before);
 
+  /// This node listens at `bound`; others are told `advertised`.
+  void note_listening(const config::address& bound,
+                      const config::address& advertised);
+
   /// Notes that this node is in a life whose lead is at this address. To be
   /// called when all shards are there, and again when the node's worker has a
-  /// place.
+  /// place. Throws `usage_error` if this node may not connect to all nodes.
   void note(const proto::Welcome& welcome, const config::address& lead,
             worker_id as);
 
@@ -42,11 +46,13 @@ public:
   /// lost.
   std::vector<config::address> others() const;
 
-  /// Where this node listens in all lives; nothing if it was not let in yet.
+  /// Where others find this node in all lives; nothing if it was not let in
+  /// yet.
   std::optional<config::address> address() const;
 
   /// How this life ends when a node of the run refuses this one, because this
   /// node has another place among those that go on.
+  /// Throws `usage_error` if this node may not connect to them.
   /// @param run Names the nodes that go on.
   run_end go_elsewhere(const proto::Welcome& run);
 
@@ -58,6 +64,9 @@ public:
   /// The last life that this node had a part in.
   config::run_life life() const;
 
+  /// Where this node listens; without a host if it does not.
+  config::address bound() const;
+
   /// The settings of this node, combined with those of the run.
   config::settings settings() const;
 
@@ -65,6 +74,8 @@ public:
   std::optional<shard_id> rank() const;
 
 private:
+  void require_allowed(const config::address& where,
+                       const config::address& from) const;
   void look_at_lock();
   void warn(const std::string& line);
   bool is_lead() const;
@@ -74,6 +85,9 @@ private:
   config::run_life life_;
   uint32_t peers_ = 1;
   std::optional<shard_id> rank_;
+  config::address bound_;
+  /// The lead's own, which the others were told; nothing while it is not known.
+  std::optional<config::address> advertised_;
   std::string holder_;      ///< Of the lock, when this node was let in.
   std::string cannot_lead_; ///< Why; empty if it can.
   std::string warned_;      ///< The last warning in this life.

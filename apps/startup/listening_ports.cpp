@@ -3,6 +3,7 @@
 #include "apps/startup/resources.hpp"
 #include "config/schema/paths.hpp"
 #include "config/text/failure.hpp"
+#include "messages/transport/wire/host_address.hpp"
 #include "messages/transport/wire/refusal_notes.hpp"
 
 namespace troupe::app {
@@ -15,21 +16,19 @@ run_error no_port(const config::address& where, const std::string& why) {
 
 } // namespace
 
-config::address listens_at(const config::cluster_settings& cluster) {
-  auto out = cluster.listen.empty()
-               ? config::address{cluster.host, cluster.port}
-               : config::parse_address(cluster.listen);
-  if (out.host == "localhost")
-    out.host = "127.0.0.1";
-  auto is_peer = cluster.topology == config::topology_kind::peers;
-  if (is_peer && cluster.rank > 0u && cluster.listen.empty())
-    return {address_towards(out.host), 0};
-  return out;
+void require_port(const config::address& where,
+                  const transport::credentials& own) try {
+  transport::listen_at(where.host, where.port, own.leaves_host());
+} catch (const transport::path_error& why) {
+  throw no_port(where, why.what());
 }
 
-void require_port(const config::address& where) {
-  if (auto why = trouble_listening(where.host, where.port))
-    throw no_port(where, *why);
+std::string listening_line(const config::address& bound,
+                           const config::address& advertised) {
+  return "listening    on " + config::to_string(bound) +
+         (advertised == bound
+            ? ""
+            : "; others are told " + config::to_string(advertised));
 }
 
 std::shared_ptr<transport::shared_memory>
@@ -65,8 +64,7 @@ open_port(const config::address& where, const transport::credentials& own,
   terms.say = say;
   return std::make_shared<transport::acceptor>(std::move(terms));
 } catch (const transport::path_error& why) {
-  throw no_port(where,
-                trouble_listening(where.host, where.port).value_or(why.what()));
+  throw no_port(where, why.what());
 }
 
 std::shared_ptr<control::door>

@@ -14,13 +14,14 @@
 
 namespace troupe::app {
 
-/// [cluster] host and port, or those of `--listen`, in the form that sockets
-/// need.
-config::address listens_at(const config::cluster_settings& cluster);
-
 /// Throws `run_error` when the port cannot be opened. To be called before a run
 /// directory is made, so that the failure comes early.
-void require_port(const config::address& where);
+void require_port(const config::address& where,
+                  const transport::credentials& own);
+
+/// For the user.
+std::string listening_line(const config::address& bound,
+                           const config::address& advertised);
 
 /// Memory that workers on this host may read; if null, a line says why. Throws
 /// `run_error` when the settings insist on it.

@@ -2,6 +2,7 @@
 
 #include "actors/recording/console.hpp"
 #include "apps/startup/next_life.hpp"
+#include "apps/startup/own_address.hpp"
 #include "apps/startup/resources.hpp"
 #include "config/rules/validate.hpp"
 #include "config/run_folder/own_file.hpp"
@@ -78,6 +79,35 @@ bool is_named(int file, const std::filesystem::path& path) {
          ours.st_dev == named.st_dev && ours.st_ino == named.st_ino;
 }
 
+/// Rank 0 chooses where it listens, and where others are to dial.
+template <class F>
+void place_lead(const config::resolved& all, F set_value) {
+  const auto& cluster = all.values.cluster;
+  auto is_named = all.is_explicit("cluster.host");
+  config::address at{cluster.host, 0};
+  if (!cluster.listen.empty())
+    at = config::parse_address(cluster.listen);
+  else if (!cluster.interface.empty() && !is_named)
+    at.host = address_of_interface(cluster.interface);
+  if (!cluster.leaves_host())
+    config::require_loopback(at, "--interface " + cluster.interface);
+  if (at.port == 0)
+    at.port = find_free_port(at.host);
+  auto is_told = !cluster.advertise.empty() || !cluster.interface.empty();
+  if (config::is_any_host(at.host) && !is_named && !is_told)
+    throw run_error("--init-method " + cluster.init_method +
+                    ": others cannot dial " + at.host +
+                    ": say what they are to dial, with --advertise HOST or "
+                    "--interface NAME");
+  set_value("cluster.listen", config::to_string(at));
+  set_value("cluster.port", std::to_string(at.port));
+  if (!is_named)
+    set_value("cluster.host", at.host);
+  auto told = advertised_at(cluster, at, true);
+  set_value("cluster.host", told.host);
+  set_value("cluster.port", std::to_string(told.port));
+}
+
 bool is_rank_0(const config::settings& settings) {
   return settings.what == config::role::ps &&
          settings.cluster.rank.value_or(0) == 0;
@@ -138,7 +168,7 @@ std::unique_ptr<meeting_file> meet_by_file(config::resolved& all) {
   auto knows = this_life().has_value();
   if (is_rank_0(all.values)) {
     if (!knows)
-      set_value("cluster.port", std::to_string(find_free_port(cluster.host)));
+      place_lead(all, set_value);
     return std::make_unique<meeting_file>(
       *path, config::address{cluster.host, cluster.port});
   }
@@ -156,6 +186,8 @@ std::unique_ptr<meeting_file> meet_by_file(config::resolved& all) {
                            config::print(cluster.connect_timeout) +
                            " s: does it run, and do all nodes share this "
                            "folder?");
+  if (!cluster.leaves_host())
+    config::require_loopback(*found, "the file of --init-method");
   set_value("cluster.host", found->host);
   set_value("cluster.port", std::to_string(found->port));
   config::validate(all);

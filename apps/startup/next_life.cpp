@@ -39,6 +39,7 @@ config::next_life place_in(const run_end& how, const known_nodes& known,
   if (settings.training.global_batch_size)
     out.global_batch_size = settings.training.batch_size * out.peers;
   out.before = life;
+  out.listens = known.bound();
   // Joiners, which come last, have no shard yet: nobody knows where it will be.
   out.before.nodes.clear();
   for (auto rank : how.next)

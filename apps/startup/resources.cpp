@@ -6,24 +6,21 @@
 #include "config/schema/paths.hpp"
 #include "config/schema/policies.hpp"
 #include "config/text/failure.hpp"
+#include "config/values/address.hpp"
 #include "config/values/compression.hpp"
 #include "config/values/outliers.hpp"
+#include "messages/transport/wire/host_address.hpp"
 #include "models/device/accelerator.hpp"
 #include "models/device/gpu_choice.hpp"
 #include "models/device/nccl/network.hpp"
 #include "models/engine/tensor_memory.hpp"
 
-#include <netdb.h>
-#include <netinet/in.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -45,124 +42,10 @@ void keep_tensor_memory(const config::settings& settings) {
   models::keep_tensor_memory(limit > 0 ? limit : find_memory() / 4 * 3);
 }
 
-namespace {
-
-/// The result of listening at an address for a moment.
-struct listened {
-  int error = 0; ///< `errno`; 0: it listened.
-  uint16_t port = 0;
-};
-
-listened listen_briefly(const addrinfo& where) {
-  auto fd = socket(where.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0)
-    return {errno, 0};
-  int yes = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  sockaddr_storage found{};
-  socklen_t size = sizeof found;
-  auto* address = reinterpret_cast<sockaddr*>(&found);
-  auto can = bind(fd, where.ai_addr, where.ai_addrlen) == 0 &&
-             listen(fd, 1) == 0 && getsockname(fd, address, &size) == 0;
-  listened out{can ? 0 : errno, 0};
-  close(fd);
-  // The port lies at the same place in both families of addresses.
-  out.port = ntohs(reinterpret_cast<const sockaddr_in&>(found).sin_port);
-  return out;
-}
-
-using address_list = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-
-/// The addresses of a host, or why there are none.
-struct looked_up {
-  address_list all{nullptr, &freeaddrinfo};
-  std::string why_none;
-};
-
-looked_up look_up(const std::string& host, uint16_t port, int flags, int kind) {
-  addrinfo hints{};
-  hints.ai_socktype = kind;
-  hints.ai_flags = flags | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  looked_up out;
-  auto error =
-    getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (error == 0)
-    out.all.reset(found);
-  else
-    out.why_none =
-      error == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(error);
-  return out;
-}
-
-/// What to do about an `errno` of listening.
-std::string advice_on(int error) {
-  switch (error) {
-  case EADDRINUSE:
-    return "; choose another port, or end the program that has it";
-  case EACCES:
-    return "; choose a port that this user may have, such as one above 1023";
-  case EADDRNOTAVAIL:
-    return "; give an address of this machine, or 0.0.0.0 for all";
-  default:
-    return "";
-  }
-}
-
-/// Listens at the first of the host's addresses at which this works; else
-/// returns why it does not work at the last one.
-std::variant<listened, std::string> listen_at(const std::string& host,
-                                              uint16_t port) {
-  auto where = look_up(host, port, AI_PASSIVE, SOCK_STREAM);
-  if (!where.all)
-    return where.why_none +
-           "; check the name, or give an address of this machine";
-  listened out;
-  for (const auto* one = where.all.get(); one != nullptr; one = one->ai_next)
-    if (out = listen_briefly(*one); out.error == 0)
-      return out;
-  return std::strerror(out.error) + advice_on(out.error);
-}
-
-} // namespace
-
-std::optional<std::string> trouble_listening(const std::string& host,
-                                             uint16_t port) {
-  auto out = listen_at(host, port);
-  if (auto* why = std::get_if<std::string>(&out))
-    return std::move(*why);
-  return std::nullopt;
-}
-
-uint16_t find_free_port(const std::string& host) {
-  auto out = listen_at(host, 0);
-  if (auto* why = std::get_if<std::string>(&out))
-    throw run_error("cannot listen on the address " + host + ": " + *why);
-  return std::get<listened>(out).port;
-}
-
-// Nothing is sent: connecting a datagram socket only chooses the way.
-std::string address_towards(const std::string& host) {
-  constexpr uint16_t any_port = 9;
-  auto where = look_up(host, any_port, 0, SOCK_DGRAM);
-  if (!where.all)
-    throw run_error("the host " + host +
-                    " cannot be looked up: " + where.why_none);
-  const auto* found = where.all.get();
-  auto fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  sockaddr_storage here{};
-  socklen_t size = sizeof here;
-  auto* at = reinterpret_cast<sockaddr*>(&here);
-  auto there = connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
-               getsockname(fd, at, &size) == 0;
-  auto error = errno;
-  close(fd);
-  char text[NI_MAXHOST];
-  if (!there ||
-      getnameinfo(at, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0)
-    throw run_error("there is no way to the host " + host + ": " +
-                    std::strerror(error));
-  return text;
+uint16_t find_free_port(const std::string& host) try {
+  return transport::port_of(transport::listen_at(host, 0, true).front());
+} catch (const transport::path_error& why) {
+  throw run_error("cannot listen on the address " + host + ": " + why.what());
 }
 
 std::shared_ptr<transport::shared_memory>
@@ -333,6 +216,10 @@ gpu_network_for(const config::settings& settings,
   if (device.is_cpu() ||
       settings.parallel.mode != config::parallel_mode::data_parallel)
     return nullptr;
+  if (!cluster.insecure_network && !config::is_loopback(cluster.host)) {
+    say(std::string{"path         nccl is not used: "} + config::open_nccl);
+    return nullptr;
+  }
   auto found = models::nccl::library::load();
   if (!found.library && must)
     throw run_error("--transport nccl: " + found.why_not +

@@ -29,17 +29,8 @@ models::lanes lanes_for(const config::settings& settings);
 /// the settings. To be called before the first tensor and the first thread.
 void keep_tensor_memory(const config::settings& settings);
 
-/// Why this process could not listen there, as the system says, and what to do;
-/// nothing if it could.
-std::optional<std::string> trouble_listening(const std::string& host,
-                                             uint16_t port);
-
 /// A port of this host that is free at the moment. Throws `run_error`.
 uint16_t find_free_port(const std::string& host);
-
-/// This machine's address on the way to a host. Throws `run_error` if the host
-/// cannot be looked up.
-std::string address_towards(const std::string& host);
 
 /// Memory that others on this host may read, if the settings allow shared
 /// memory for tensors; else null. Pinned where this process computes on a GPU.

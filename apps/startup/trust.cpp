@@ -66,6 +66,7 @@ transport::tls_terms terms_of(const config::cluster_settings& cluster) {
 transport::credentials credentials_of(const config::cluster_settings& cluster,
                                       const speech& say) {
   transport::credentials out;
+  out.trusts_network = cluster.insecure_network;
   if (!cluster.token_file.empty())
     out.proof = proof_of(read_token(cluster.token_file));
   if (!cluster.encrypts())

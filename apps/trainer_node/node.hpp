@@ -50,6 +50,7 @@ struct node_options {
 
 struct server_options {
   end_callback on_end;
+  known_nodes_ptr nodes;
   earlier_start earlier = {}; ///< Found when the settings were read.
   /// Whether the user has asked the process to stop; may be empty.
   std::function<bool()> interrupted = {};

@@ -163,7 +163,6 @@ remote_session_client_parts session_parts_of(const participant_plan& plan) {
   out.awaits_score = plan.awaits_score;
   out.follows = plan.follows;
   out.begins_anew = plan.begins_anew;
-  out.leaves_host = cluster.insecure_network || cluster.encrypts();
   out.feedback_store = {
     plan.settings.training.train_dir, plan.settings.checkpoint.keep, {}};
   out.bfloat16_gain = [settings =

@@ -5,6 +5,7 @@
 #include "actors/session/path_choice.hpp"
 #include "apps/startup/front_door.hpp"
 #include "apps/startup/next_life.hpp"
+#include "apps/startup/own_address.hpp"
 #include "apps/startup/resources.hpp"
 #include "apps/trainer_node/autocast.hpp"
 #include "apps/trainer_node/node.hpp"
@@ -54,10 +55,11 @@ spawn_registrar(caf::actor_system& system, const server_plan& plan,
   const auto& settings = plan.config.values;
   return spawn<shard_registrar_actor, shard_registrar_state>(
     system, placement::scheduled,
-    shard_registrar_parts{
-      life.with.lead, make_beginnings(plan.parts), roster,
-      settings.cluster.liveness_timeout, survives_losses(settings),
-      this_life() ? time_to_come(settings) : 0, plan.parts.exchange});
+    shard_registrar_parts{life.with.lead, make_beginnings(plan.parts), roster,
+                          settings.cluster.liveness_timeout,
+                          survives_losses(settings),
+                          this_life() ? time_to_come(settings) : 0,
+                          plan.parts.exchange, settings.cluster.leaves_host()});
 }
 
 /// What the server tells the nodes that come to it.
@@ -114,8 +116,13 @@ admission_parts make_admission_parts(caf::actor_system& system,
 
 /// Lets peers, and shards in processes of their own, in by the door.
 void publish_admission(caf::actor_system& system, const server_life& life,
-                       admission_parts parts, front_door& door) {
+                       admission_parts parts, front_door& door,
+                       const config::address& advertised) {
   auto supervisor = caf::actor_cast<supervisor_actor>(life.actors.front());
+  // Without such a setting nobody is told, but for peers.
+  const auto& cluster = parts.settings.cluster;
+  auto tells = !cluster.advertise.empty() || !cluster.interface.empty();
+  auto line = listening_line(door.where(), tells ? advertised : door.where());
   parts.given = door.given();
   parts.paths = offered_paths(parts.settings.cluster, door.acceptor(),
                               parts.memory != nullptr);
@@ -124,7 +131,7 @@ void publish_admission(caf::actor_system& system, const server_life& life,
   door.leave_to(spawn<admission_actor, admission_state>(
                   system, placement::scheduled, std::move(parts)),
                 supervisor);
-  say("listening    on " + config::to_string(door.where()));
+  say(line);
 }
 
 /// The server of a run that is not to begin.
@@ -142,8 +149,12 @@ node start_server(caf::actor_system& system, const config::resolved& given,
   const auto& settings = config.values;
   auto alone = settings.what == config::role::simulate;
   std::optional<front_door> door;
-  if (!alone)
+  config::address advertised;
+  if (!alone) {
     door.emplace(system, listens_at(settings.cluster), options.own, say);
+    advertised = advertised_at(settings.cluster, door->where(), true);
+    options.nodes->note_listening(door->where(), advertised);
+  }
   auto data = load_data(settings, say);
   require_shards(config, data);
   auto from = find_origin(settings, say, options.earlier);
@@ -174,7 +185,8 @@ node start_server(caf::actor_system& system, const config::resolved& given,
                   plan.parts.modules, life.with);
   else
     publish_admission(system, life,
-                      make_admission_parts(system, plan, life, with), *door);
+                      make_admission_parts(system, plan, life, with), *door,
+                      advertised);
   return {[lead = life.with.lead] { anon_send(lead, stop_atom_v); },
           plan.from.directory.path, plan.from.directory.lock};
 }

@@ -9,6 +9,7 @@
 #include "apps/startup/hello.hpp"
 #include "apps/startup/listening_ports.hpp"
 #include "apps/startup/next_life.hpp"
+#include "apps/startup/own_address.hpp"
 #include "apps/startup/resources.hpp"
 #include "apps/trainer_node/node.hpp"
 #include "apps/trainer_node/segment_places.hpp"
@@ -33,6 +34,7 @@ struct shard_options {
   std::function<void(const run_end&)> on_end;
   transport::gpu_exchange_ptr exchange; ///< Or null.
   transport::credentials own;
+  known_nodes_ptr nodes;
 };
 
 /// The elements of the flat weights that this shard has.
@@ -125,9 +127,11 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
     system, placement::scheduled, std::move(admission));
   put_under(options.supervisor, "admission", keeper);
   auto door = publish(system, keeper, acceptor, given, say);
-  say("listening    on " +
-      config::to_string(config::address{where.host, acceptor->port()}));
-  return {shard, where.host, acceptor->port(), [acceptor, door] {
+  where.port = acceptor->port();
+  auto advertised = advertised_at(cluster, where, false);
+  options.nodes->note_listening(where, advertised);
+  say(listening_line(where, advertised));
+  return {shard, advertised, [acceptor, door] {
             acceptor->close();
           }};
 }
@@ -138,7 +142,9 @@ node start_shard(caf::actor_system& system, const config::resolved& config,
                  const node_options& options) {
   const auto& nodes = options.nodes;
   const auto& settings = config.values;
-  require_port(listens_at(settings.cluster));
+  auto where = listens_at(settings.cluster);
+  require_port(where, options.own);
+  advertised_at(settings.cluster, where, false); // Throws now, not later.
   auto supervisor = spawn<supervisor_actor, supervisor_state>(
     system, placement::scheduled, supervisor_parts{options.on_end});
   shard_session_client_parts parts;
@@ -178,14 +184,15 @@ node start_shard(caf::actor_system& system, const config::resolved& config,
   parts.patience_with_lock = patience_with_lock(settings);
   parts.waits_after_failure = !config::is_peer(settings);
   parts.make = [&system, settings, supervisor, exchange = options.exchange,
-                own = options.own](const proto::Welcome& welcome,
-                                   const shard_registrar_actor& registrar,
-                                   const session_client_actor& session) {
+                own = options.own,
+                nodes](const proto::Welcome& welcome,
+                       const shard_registrar_actor& registrar,
+                       const session_client_actor& session) {
     return make_shard(
       system,
       {settings, supervisor,
        [session](const run_end& how) { anon_send(session, ended_atom_v, how); },
-       exchange, own},
+       exchange, own, nodes},
       welcome, registrar);
   };
   auto session_client = spawn<session_client_actor, shard_session_client_state>(

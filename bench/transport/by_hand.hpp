@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 
@@ -22,6 +23,17 @@ public:
 /// Each worker uses a connection over loopback with a thread at either end:
 /// `bytes` each way.
 std::unique_ptr<exchange> raw_tcp(size_t bytes, size_t workers);
+
+/// PEM files.
+struct certificate_files {
+  std::filesystem::path cert;
+  std::filesystem::path key;
+};
+
+/// The same over TLS 1.3, with AES-128-GCM as Troupe has it.
+/// @param own Of the server.
+std::unique_ptr<exchange> raw_tls(size_t bytes, size_t workers,
+                                  const certificate_files& own);
 
 /// What a server does with the weights that its workers read.
 enum class addition {

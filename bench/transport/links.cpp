@@ -151,9 +151,10 @@ private:
 
 class server_loop final : public exchange {
 public:
-  server_loop(std::string path, size_t bytes, size_t workers, service mode)
+  server_loop(std::string path, size_t bytes, size_t workers, service mode,
+              transport::credentials own)
     : path_(std::move(path)), shape_{element_type::float32, bytes / 4},
-      system_(config_) {
+      own_(std::move(own)), system_(config_) {
     auto memory =
       path_ == "shm" ? payload_memory_ptr{servers_memory_} : heap_memory();
     server_ = keep(spawn_server(system_, shape_.count, mode, memory));
@@ -202,6 +203,7 @@ private:
   void listen() {
     transport::acceptor_terms terms;
     terms.host = "127.0.0.1";
+    terms.own = own_;
     acceptor_ = std::make_shared<transport::acceptor>(std::move(terms));
     listener_ = keep(spawn<path_listener_actor, path_listener_state>(
       system_, placement::scheduled,
@@ -221,7 +223,7 @@ private:
       offer.set_shm_name(acceptor_->name());
     offer.set_token(transport::random_token());
     caf::anon_send(listener_, enlist_atom_v, offer.token(), gateway);
-    auto way = path_choice{path_, {workers_memory_}, {}}.connect(
+    auto way = path_choice{path_, {workers_memory_, {}, own_}, {}}.connect(
       offer, {"127.0.0.1", acceptor_->port()}, {shape_});
     auto link = keep(spawn<framed_link_actor, framed_link_state>(
       system_, placement::scheduled, gateway, make_path_channel(way), shape_));
@@ -251,6 +253,7 @@ private:
   bool ready_ = (init_messages(), true);
   std::string path_;
   payload_shape shape_;
+  transport::credentials own_;
   std::shared_ptr<transport::shared_memory> servers_memory_ =
     std::make_shared<transport::shared_memory>();
   std::shared_ptr<transport::shared_memory> workers_memory_ =
@@ -298,8 +301,9 @@ coordinator_actor spawn_nobody(caf::actor_system& system) {
 }
 
 std::unique_ptr<exchange> linked(const std::string& path, size_t bytes,
-                                 size_t workers, service mode) {
-  return std::make_unique<server_loop>(path, bytes, workers, mode);
+                                 size_t workers, service mode,
+                                 const transport::credentials& own) {
+  return std::make_unique<server_loop>(path, bytes, workers, mode, own);
 }
 
 } // namespace troupe::bench

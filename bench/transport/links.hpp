@@ -6,6 +6,7 @@
 #include "bench/transport/by_hand.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/payload_memory.hpp"
+#include "messages/transport/wire/meeting.hpp"
 
 #include <memory>
 #include <string>
@@ -28,7 +29,9 @@ coordinator_actor spawn_nobody(caf::actor_system& system);
 
 /// @param path inproc | shm | stream. Chunks need two processes: within one
 /// process nothing is serialised.
+/// @param own Of both ends.
 std::unique_ptr<exchange> linked(const std::string& path, size_t bytes,
-                                 size_t workers, service mode);
+                                 size_t workers, service mode,
+                                 const transport::credentials& own = {});
 
 } // namespace troupe::bench

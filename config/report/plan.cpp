@@ -263,8 +263,10 @@ std::string plan(const resolved& all, const std::optional<model_size>& model) {
   if (values.what != role::simulate)
     result += labelled(
       "meet at", to_string(address{values.cluster.host, values.cluster.port}));
+  if (!values.cluster.listen.empty() && values.what == role::ps)
+    result += labelled("listens at", values.cluster.listen);
   if (is_remote_shard(values))
-    return result + labelled("listens at", values.cluster.listen);
+    return result;
   return result + labelled("run folder", run_directory_of(values.training));
 }
 

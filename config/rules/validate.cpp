@@ -10,6 +10,7 @@
 #include "config/schema/optimizers.hpp"
 #include "config/schema/paths.hpp"
 #include "config/schema/policies.hpp"
+#include "config/sources/launcher.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/value.hpp"
 #include "config/values/address.hpp"
@@ -71,11 +72,22 @@ void check_rank(const resolved& all) {
     refuse(all, "cluster.rank",
            "a shard in a process of its own has an address of its own: give it "
            "with --listen HOST:PORT");
-  if (all.values.what == role::ps && !is_remote_shard(all.values) &&
-      !cluster.listen.empty())
+}
+
+/// Where this node listens, and what others are told of that.
+void check_places(const resolved& all) {
+  const auto& cluster = all.values.cluster;
+  if (!cluster.advertise.empty() && !cluster.interface.empty())
+    refuse(all, "cluster.interface",
+           "says what others are told, as --advertise does: give one of them");
+  if (cluster.listen.empty())
+    return;
+  auto leads = is_peer(all.values) && !is_remote_shard(all.values);
+  if (leads && parse_address(cluster.listen).port == 0 &&
+      !find_meeting_file(cluster))
     refuse(all, "cluster.listen",
-           "is for parameter server shards with a --rank above 0; the lead "
-           "listens at [cluster] host and port");
+           "nobody could know the port: the peer of rank 0 takes a free one "
+           "only with --init-method file:///PATH");
 }
 
 void check_training(const resolved& all) {
@@ -381,14 +393,22 @@ void check_network(const resolved& all) {
     refuse(all, "cluster.port",
            "only the parameter server can take any free port");
   check_trust(all);
-  if (cluster.insecure_network || cluster.encrypts())
+  check_places(all);
+  const auto* wanted = find_path(cluster.transport);
+  if (cluster.encrypts() && !cluster.insecure_network &&
+      !is_loopback(cluster.host) && wanted != nullptr && wanted->needs_gpu)
+    refuse(all, "cluster.transport", open_nccl);
+  if (cluster.leaves_host())
     return;
   if (!is_loopback(cluster.host))
     refuse(all, "cluster.host", open_to_all);
-  auto listens = is_remote_shard(all.values) || cluster.join;
+  auto listens = !joins(all.values.what) || cluster.join;
   if (listens && !cluster.listen.empty() &&
       !is_loopback(parse_address(cluster.listen).host))
     refuse(all, "cluster.listen", open_to_all);
+  if (listens && !cluster.advertise.empty() &&
+      !is_loopback(parse_host(cluster.advertise).host))
+    refuse(all, "cluster.advertise", open_to_all);
 }
 
 } // namespace

@@ -201,6 +201,15 @@ std::string host_and_port(const std::string& value) {
   });
 }
 
+std::string advertise(const std::string& value) {
+  return reason([&]() -> std::string {
+    auto where = parse_host(value);
+    if (is_any_host(where.host))
+      return "is no address that others could dial: give this node's own";
+    return host(where.host);
+  });
+}
+
 std::string distribution(const std::string& value) {
   return reason([&]() -> std::string {
     parse_distribution(value);

@@ -57,6 +57,7 @@ std::string path(std::string& value);
 std::string init_method(std::string& value);
 std::string host(std::string& value); ///< Without the brackets of IPv6.
 std::string host_and_port(const std::string& value);
+std::string advertise(const std::string& value); ///< HOST or HOST:PORT.
 std::string distribution(const std::string& value);
 std::string rate(const std::string& value);  ///< A number above 0.
 std::string delay(const std::string& value); ///< Seconds, 0 or more.

@@ -38,9 +38,18 @@ void add_cluster(std::vector<key>& table) {
   at.add(
     "rank", &s::rank, scope::node, "R",
     "this node's rank among its role's; not given: in the order of joining");
-  at.add("listen", &s::listen, scope::node, "HOST:PORT",
-         "where a parameter server shard with a rank above 0 listens",
-         host_and_port);
+  at.add(
+    "listen", &s::listen, scope::node, "HOST:PORT",
+    "where this node listens; not given: at [cluster] host and port, which "
+    "the others dial, or for a peer with a rank above 0 at a free port",
+    host_and_port);
+  at.add("advertise", &s::advertise, scope::node, "HOST[:PORT]",
+         "where this node says that others reach it, behind address "
+         "translation",
+         rules::advertise);
+  at.add("interface", &s::interface, scope::node, "NAME",
+         "the network interface whose address others are told, instead of "
+         "--advertise");
   at.add(
     "topology", &s::topology, scope::node, "",
     "peers: every node is a worker and has a shard of the weights, none is "

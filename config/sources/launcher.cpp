@@ -227,7 +227,10 @@ void assign_role(resolved& all, const std::optional<launch>& given) {
     return assign_joiner(all);
   auto by = given ? *given : launch_of(all);
   auto& cluster = all.values.cluster;
-  if (!by.several_hosts.empty() && is_loopback(cluster.host))
+  auto tells_by_file =
+    find_meeting_file(cluster) &&
+    !(cluster.listen + cluster.advertise + cluster.interface).empty();
+  if (!by.several_hosts.empty() && !tells_by_file && is_loopback(cluster.host))
     refuse(all, "cluster.host",
            "only this host reaches it, but " + by.several_hosts + " of " +
              by.processes_variable + "=" + std::to_string(by.processes) +

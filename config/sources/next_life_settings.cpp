@@ -29,8 +29,11 @@ next_life parse_next_life(const std::string& text) {
   size_t known = 0;
   unsigned facts = 0;
   in >> out.rank >> out.peers >> facts >> batch >> before.number >>
-    before.run_id >> known;
+    before.run_id;
   std::string word;
+  if (in >> word && word != unknown)
+    out.listens = parse_address(word);
+  in >> known;
   while (before.nodes.size() < known && in >> word)
     before.nodes.push_back(parse_address(word));
   if (!in || out.rank >= out.peers || known == 0 || known > out.peers ||
@@ -59,6 +62,7 @@ std::string print(const next_life& life) {
           (life.without_nccl ? is_without_nccl : 0))
       << ' ' << life.global_batch_size.value_or(0) << ' ' << life.before.number
       << ' ' << (life.before.run_id.empty() ? unknown : life.before.run_id)
+      << ' ' << (life.listens.host.empty() ? unknown : to_string(life.listens))
       << ' ' << life.before.nodes.size();
   for (const auto& node : life.before.nodes)
     out << ' ' << to_string(node);
@@ -110,13 +114,13 @@ std::vector<given> settings_of(const next_life& life) {
   const auto& lead = life.before.nodes.front();
   out.push_back(give("cluster.host", lead.host));
   out.push_back(give("cluster.port", std::to_string(lead.port)));
-  // Each node listens where it did, where others look for a lead.
-  auto knows = life.rank > 0 && life.rank < life.before.nodes.size();
-  if (life.rank == 0)
-    out.push_back(give("cluster.listen", ""));
-  else if (knows)
+  // Each node listens where it did, and others find it where they did.
+  if (!life.listens.host.empty() && life.rank < life.before.nodes.size()) {
+    out.push_back(give("cluster.listen", to_string(life.listens)));
     out.push_back(
-      give("cluster.listen", to_string(life.before.nodes[life.rank])));
+      give("cluster.advertise", to_string(life.before.nodes[life.rank])));
+    out.push_back(give("cluster.interface", ""));
+  }
   if (life.rank == 0 && !life.before.directory.empty())
     out.push_back(give("training.train-dir", life.before.directory.string()));
   return out;

@@ -20,8 +20,8 @@ namespace troupe::config {
 struct run_life {
   std::string run_id{}; ///< Empty: not known.
   uint32_t number = 0;  ///< Of the life.
-  /// By rank: where a lead would listen. Those of the last ranks may be
-  /// missing.
+  /// By rank: where others would find it as the lead. Those of the last ranks
+  /// may be missing.
   std::vector<address> nodes{};
   std::filesystem::path directory{}; ///< Of the run's files.
 
@@ -40,6 +40,7 @@ struct next_life {
   std::optional<uint64_t> global_batch_size{};
   /// The life before, but only those of its nodes that go on.
   run_life before{};
+  address listens{}; ///< Where this process did; without a host: nowhere.
 };
 
 /// The environment variable that tells a parameter server to go on with the run

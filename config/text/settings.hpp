@@ -112,7 +112,9 @@ struct cluster_settings {
     4; ///< N, the size of the cluster that training starts with.
   uint32_t shards = 1;          ///< Parameter server shards.
   std::optional<uint32_t> rank; ///< This node's; else the lead assigns it.
-  std::string listen;           ///< HOST:PORT of a PS shard with rank > 0.
+  std::string listen;    ///< HOST:PORT that this node binds, if not the above.
+  std::string advertise; ///< HOST or HOST:PORT that others are told.
+  std::string interface; ///< Whose address others are told.
   topology_kind topology = topology_kind::star;
   /// Where nodes of a `--role auto` launch meet, as torch spells it: env:// or
   /// tcp://HOST:PORT.
@@ -122,7 +124,7 @@ struct cluster_settings {
   /// Whether the cluster has an evaluator. If not given, `--simulate` has one,
   /// and no process of a `--role auto` launch is one.
   std::optional<bool> evaluator;
-  bool insecure_network = false; ///< Allow to listen beyond loopback.
+  bool insecure_network = false; ///< Allow plain connections beyond loopback.
   // What this node shows to others, and by what it knows them. All empty:
   // connections are not encrypted.
   std::string tls_dir; ///< Has tls.crt, tls.key and ca.crt.
@@ -146,6 +148,9 @@ struct cluster_settings {
     return !tls_dir.empty() || !tls_cert.empty() || !tls_ca.empty() ||
            !tls_pin.empty();
   }
+
+  /// Whether connections may go beyond loopback.
+  bool leaves_host() const { return insecure_network || encrypts(); }
 
   bool operator==(const cluster_settings&) const = default;
 };

@@ -47,6 +47,22 @@ address parse_address(std::string_view text) {
   return {std::string{host}, parse<uint16_t>(text.substr(colon + 1))};
 }
 
+address parse_host(std::string_view text) {
+  auto colons = std::ranges::count(text, ':');
+  auto is_bare = text.starts_with('[') ? text.ends_with(']') : colons != 1;
+  if (!is_bare) {
+    auto out = parse_address(text);
+    if (out.port == 0)
+      throw bad_value("must be HOST or HOST:PORT, with a port above 0");
+    return out;
+  }
+  if (text.starts_with('['))
+    text = text.substr(1, text.size() - 2);
+  if (text.empty())
+    throw bad_value("must be HOST or HOST:PORT");
+  return {std::string{text}, 0};
+}
+
 std::string to_string(const address& where) {
   auto result = where.host;
   if (result.find(':') != std::string::npos)
@@ -58,6 +74,10 @@ std::string to_string(const address& where) {
 bool is_loopback(std::string_view host) {
   return host == "localhost" || host == "::1" ||
          (host.starts_with("127.") && is_dotted_quad(host));
+}
+
+bool is_any_host(std::string_view host) {
+  return host == "0.0.0.0" || host == "::";
 }
 
 void require_loopback(const address& where, const std::string& from) {

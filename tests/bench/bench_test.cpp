@@ -89,6 +89,10 @@ TEST_CASE("transport, server, data, train and parallel have their figures") {
   for (std::string part : {"cifar/crop_flip", "jpeg/resized_crop"})
     CHECK(names.contains("data/" + part));
   CHECK(names.contains("transport/stream/45MB/4/push_pull"));
+  CHECK(names.contains("transport/stream_tls/45MB/2/push_pull"));
+  CHECK(names.contains("transport/stream_tls/1.7MB/1/push_pull_cpu"));
+  CHECK(names.contains("transport/stream_tls/45MB/1/loopback"));
+  CHECK(names.contains("transport/stream_tls/lenet/async"));
   CHECK(names.contains("transport/overlap/lenet/1Gbit/step"));
   CHECK(names.contains("transport/overlap/resnet18_cifar/10Gbit/step"));
   CHECK(names.contains("transport/inproc/1.7MB/1/push_add_pull"));
@@ -171,7 +175,7 @@ TEST_CASE("a topic that is not there is named in one line") {
   CHECK(run.wait() == 2);
   CHECK(run.err() ==
         "troupe_bench: no such topic: simulat; there are: transport/paths, "
-        "transport/overlap, transport/compression, "
+        "transport/overlap, transport/encryption, transport/compression, "
         "server/step, data/batches, train/lenet, train/resnet18, train/wide, "
         "parallel/remote_forward, parallel/remote_control, "
         "parallel/pipeline, parallel/contexts, parallel/peers, "

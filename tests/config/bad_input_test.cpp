@@ -79,6 +79,15 @@ constexpr bad bad_flags[] = {
   {"--host=", "--host \"\": needs a value"},
   {"--host http://ps", "--host http://ps: must be a host name or an address"},
   {"--listen 4243", "--listen 4243: must be HOST:PORT"},
+  {"--advertise a:b", "--advertise a:b: must be a whole number"},
+  {"--advertise 0.0.0.0",
+   "--advertise 0.0.0.0: is no address that others could dial: give this "
+   "node's own"},
+  {"--advertise [::]:4242",
+   "--advertise [::]:4242: is no address that others could dial: give this "
+   "node's own"},
+  {"--advertise a:0", "--advertise a:0: must be HOST or HOST:PORT, with a port "
+                      "above 0"},
   {"--listen ::1:4243", "--listen ::1:4243: must be HOST:PORT; an IPv6 host "
                         "needs brackets: [::1]:4242"},
   {"--insecure-network maybe",
@@ -335,9 +344,21 @@ TEST_CASE("what only some roles can do is refused to the others", "[bad]") {
           .starts_with("--listen 10.0.0.1:1: is no loopback address"));
   CHECK(said("--role ps --rank 1 --listen 127.0.0.1:1 --port 0") ==
         "--port 0: only the parameter server can take any free port");
-  CHECK(said("--role ps --listen 127.0.0.1:1")
-          .starts_with("--listen 127.0.0.1:1: is for parameter server shards "
-                       "with a --rank above 0"));
+  CHECK(said("--role ps --listen 127.0.0.1:1") == "");
+  CHECK(said("--role ps --listen 127.0.0.1:0 --advertise ::1") == "");
+  CHECK(said("--role ps --advertise node1 --insecure-network") == "");
+  CHECK(said("--role ps --advertise node1 --interface lo") ==
+        "--interface lo: says what others are told, as --advertise does: give "
+        "one of them");
+  for (std::string beyond : {"--listen 0.0.0.0:1", "--advertise node1"})
+    CHECK(said("--role ps " + beyond)
+            .starts_with(beyond + ": is no loopback address"));
+  CHECK(said("--role worker --listen 0.0.0.0:1 --advertise node1") == "");
+  CHECK(said("--role ps --listen 0.0.0.0:1 --tls-dir here") == "");
+  const std::string lead = "--role auto --topology peers --rank 0 --workers 2 ";
+  CHECK(said(lead + "--listen 127.0.0.1:0")
+          .starts_with("--listen 127.0.0.1:0: nobody could know the port"));
+  CHECK(said(lead + "--listen 127.0.0.1:0 --init-method file:///meet") == "");
   CHECK(said("--role worker --rank 1") == "");
   CHECK(said("--role worker --transport inproc")
           .starts_with("--transport inproc: connects actors of one process"));

@@ -2,6 +2,7 @@
 #include "tests/config/support.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 using namespace troupe::config;
 using namespace troupe::config::test;
@@ -193,6 +194,40 @@ TEST_CASE("an IPv6 host may have brackets, and is shown with them", "[trust]") {
             resolved_from({"--host", host});
           }) == "--host " + std::string{host} +
                   ": must be a host name or an address");
+}
+
+TEST_CASE("what is said about TLS must be enough, and no more", "[trust]") {
+  auto row = GENERATE(table<std::string, std::string>({
+    {"--role ps --tls-dir d", ""},
+    {"--role ps --host 10.0.0.1 --tls-dir d", ""},
+    {"--role ps --tls-cert c --tls-key k --token-file t", ""},
+    {"--role ps --tls-cert c --tls-key k --tls-ca a", ""},
+    {"--role ps --token-file t", ""},
+    {"--role worker --token-file t --tls-pin p", ""},
+    {"--role worker --token-file t --tls-ca a", ""},
+    {"--role worker --tls-dir d --transport nccl", ""},
+    {"--role ps --tls-dir d --tls-cert c",
+     "--tls-cert c: says the same as --tls-dir: give one of them"},
+    {"--role ps --tls-cert c",
+     "--tls-cert c: needs the other of --tls-cert and --tls-key"},
+    {"--role ps --tls-key k",
+     "--tls-key k: needs the other of --tls-cert and --tls-key"},
+    {"--role ps --tls-ca a --token-file t", "--tls-ca a: is not enough"},
+    {"--role ps --tls-cert c --tls-key k",
+     "--tls-cert c: lets in whoever comes: give --tls-ca"},
+    {"--role worker --tls-cert c --tls-key k",
+     "--tls-cert c: does not say whom to believe: give --tls-ca"},
+    {"--role worker --tls-ca a",
+     "--tls-ca a: does not say who this node is: give --tls-dir"},
+    {"--role worker --tls-min 1.1", "--tls-min 1.1: must be one of 1.2, 1.3"},
+    {"--role worker --host 10.0.0.1 --tls-dir d --transport nccl",
+     "--transport nccl: NCCL's own connections between hosts are not "
+     "encrypted; add --insecure-network"},
+  }));
+  auto line = complaint([&] { parse(split(std::get<0>(row))); });
+  INFO(std::get<0>(row) << " -> " << line);
+  CHECK(line.starts_with(std::get<1>(row)));
+  CHECK(line.empty() == std::get<1>(row).empty());
 }
 
 TEST_CASE("NCCL needs consent where any other path does", "[trust]") {

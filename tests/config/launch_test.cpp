@@ -92,7 +92,8 @@ TEST_CASE("a node of the next life has the arguments that it had", "[launch]") {
   next.rank = 1;
   next.peers = 2;
   next.before = {
-    "a1b2", 3, {{"127.0.0.7", 4000}, {"::1", 4001}}, "runs/my lenet"};
+    "a1b2", 3, {{"127.0.0.7", 4000}, {"127.0.0.8", 4001}}, "runs/my lenet"};
+  next.listens = {"::1", 4101};
   auto again = [&](const environment& launcher, const std::string& more) {
     auto variables = launcher;
     variables[next_life_variable] = print(next);
@@ -113,7 +114,8 @@ TEST_CASE("a node of the next life has the arguments that it had", "[launch]") {
     CHECK(cluster.shards == 2);
     CHECK(cluster.host == "127.0.0.7");
     CHECK(cluster.port == 4000);
-    CHECK(cluster.listen == "[::1]:4001");
+    CHECK(cluster.listen == "[::1]:4101");
+    CHECK(cluster.advertise == "127.0.0.8:4001");
     CHECK(uut.values.training.resume == "auto");
     CHECK_FALSE(uut.values.training.overwrite);
     CHECK(uut.values.training.train_dir ==
@@ -132,12 +134,20 @@ TEST_CASE("a node of the next life has the arguments that it had", "[launch]") {
   // A joiner is a node like any other now, and a shard may lead.
   next.rank = 0;
   next.evaluator = false;
-  auto lead = again({}, "--join --listen 127.0.0.7:4000");
+  auto lead = again({}, "--join --listen 127.0.0.7:4000 --interface lo");
   CHECK(is_peer(lead.values));
   CHECK(lead.values.cluster.rank == 0);
-  CHECK(lead.values.cluster.listen.empty());
-  for (std::string text : {"x", "2 2 0 0 1 - 1 h:1 ", "0 1 0 0 1 - 2 h:1 h:2 ",
-                           "0 1 0 0 1 - 0 ", "0 1 0 0 1 - 1 h ", "0 1 0 0 1"})
+  CHECK(lead.values.cluster.listen == "[::1]:4101");
+  CHECK(lead.values.cluster.advertise == "127.0.0.7:4000");
+  // One that has listened nowhere does as its arguments say.
+  next.listens = {};
+  auto new_one = again({}, "--listen 127.0.0.7:4000 --interface lo");
+  CHECK(new_one.values.cluster.listen == "127.0.0.7:4000");
+  CHECK(new_one.values.cluster.interface == "lo");
+  for (std::string text :
+       {"x", "2 2 0 0 1 - - 1 h:1 ", "0 1 0 0 1 - - 2 h:1 h:2 ",
+        "0 1 0 0 1 - - 0 ", "0 1 0 0 1 - - 1 h ", "0 1 0 0 1 - h 1 h:1 ",
+        "0 1 0 0 1"})
     CHECK(launch_complaint({{next_life_variable, text}}) ==
           "TROUPE_NEXT_LIFE=" + text +
             ": is set by trainer_node itself; unset it");
@@ -149,6 +159,7 @@ TEST_CASE("what a node knew goes with it into the next life", "[launch]") {
   };
   next_life all{2, 3, true, true, true, 96, {"a1b2", 3, {}, "/data/my run"}};
   all.before.nodes = {{"10.0.0.7", 4000}, {"::1", 4001}, {"host", 1}};
+  all.listens = {"::", 4242};
   auto found = again(all);
   CHECK(found.rank == 2);
   CHECK(found.peers == 3);
@@ -159,12 +170,14 @@ TEST_CASE("what a node knew goes with it into the next life", "[launch]") {
   CHECK(found.before.run_id == "a1b2");
   CHECK(found.before.number == 3);
   CHECK(found.before.nodes == all.before.nodes);
+  CHECK(found.listens == all.listens);
   CHECK(found.before.directory == "/data/my run");
   next_life little{
     0, 3, false, false, false, {}, {"", 0, {{"10.0.0.7", 4000}}, ""}};
   found = again(little);
   CHECK_FALSE(found.has_led);
   CHECK_FALSE(found.without_nccl);
+  CHECK(found.listens.host.empty());
   CHECK(found.before.run_id.empty());
   CHECK(found.before.nodes == little.before.nodes);
   CHECK(found.before.directory.empty());
@@ -307,6 +320,9 @@ TEST_CASE("processes on several hosts do not meet at the loopback address",
   CHECK(launch_complaint(slurm, "--host localhost")
           .starts_with("--host localhost: only"));
   CHECK(launch_complaint(slurm, "--host node1 --insecure-network") == "");
+  // Rank 0 chooses its address itself, and writes it down.
+  CHECK(launch_complaint(slurm, "--insecure-network --interface eth0 "
+                                "--init-method file:///shared/meet") == "");
   slurm["SLURM_STEP_NUM_NODES"] = "1"; // srun -N 1 in a larger job.
   CHECK(launch_complaint(slurm) == "");
   environment mpi{{"OMPI_COMM_WORLD_RANK", "1"},

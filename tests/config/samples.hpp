@@ -15,6 +15,8 @@ inline const std::map<std::string, std::string>& samples() {
     {"cluster.shards", "2"},
     {"cluster.rank", "3"},
     {"cluster.listen", "[::1]:4243"},
+    {"cluster.advertise", "node-7:4343"},
+    {"cluster.interface", "eth1"},
     {"cluster.topology", "peers"},
     {"cluster.init-method", "tcp://127.0.0.1:29500"},
     {"cluster.join", "true"},

@@ -106,6 +106,13 @@ TEST_CASE("addresses are host and port", "[address]") {
   CHECK(to_string(address{"10.0.0.1", 1}) == "10.0.0.1:1");
   for (auto text : {"", ":", ":1", "a", "a:", "a:x", "a:65536", "::1", "[]:1"})
     CHECK_THROWS_AS(parse_address(text), bad_value);
+  CHECK(parse_host("ps") == address{"ps", 0});
+  CHECK(parse_host("ps:1") == address{"ps", 1});
+  CHECK(parse_host("::1") == address{"::1", 0});
+  CHECK(parse_host("[::1]") == address{"::1", 0});
+  CHECK(parse_host("[::1]:1") == address{"::1", 1});
+  for (auto text : {"", ":", ":1", "a:", "a:x", "a:0", "a:65536", "[]", "[]:1"})
+    CHECK_THROWS_AS(parse_host(text), bad_value);
 }
 
 TEST_CASE("loopback is what only this machine reaches", "[address]") {

@@ -1,6 +1,6 @@
 // A whole cluster that one command starts: trainer_node launch.
 
-#include "tests/process/process_fixture.hpp"
+#include "tests/process/launched.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -21,22 +21,6 @@ using Catch::Matchers::StartsWith;
 
 namespace {
 
-std::vector<pid_t> children_of(pid_t pid) {
-  auto name = std::to_string(pid);
-  std::ifstream from{"/proc/" + name + "/task/" + name + "/children"};
-  std::vector<pid_t> out;
-  for (pid_t one = 0; from >> one;)
-    out.push_back(one);
-  return out;
-}
-
-std::string command_of(pid_t pid) {
-  std::ifstream from{"/proc/" + std::to_string(pid) + "/cmdline"};
-  std::string out{std::istreambuf_iterator<char>{from}, {}};
-  std::ranges::replace(out, '\0', ' ');
-  return out;
-}
-
 std::vector<pid_t> all_processes() {
   std::vector<pid_t> out;
   for (const auto& entry : std::filesystem::directory_iterator{"/proc"})
@@ -49,53 +33,6 @@ bool is_zombie(pid_t pid) {
   auto status = slurp("/proc/" + std::to_string(pid) + "/status");
   return status.find("State:\tZ") != std::string::npos;
 }
-
-bool is_gone(pid_t pid) {
-  auto command = command_of(pid);
-  return command.empty() || command.find("trainer_node") == std::string::npos;
-}
-
-/// Nodes of runs in which something dies, and which are replayed.
-const flags endless{"--epochs", "100000", "--checkpoint-freq", "10"};
-
-struct launched {
-  explicit launched(const flags& own, const flags& rest = {},
-                    const flags& of_nodes = {"--epochs", "4"},
-                    const child_options& how = {})
-    : process(
-        on.start("launch",
-                 flags{"launch", "--workers", "2"} + own + flags{"--"} +
-                   (rest.empty() ? flags{"--train-dir", on.run().string()} +
-                                     on.of_writer() + of_nodes
-                                 : rest),
-                 how)) {
-    // nop
-  }
-
-  /// The process of this role that the launcher has started.
-  /// @param role The role and what follows it in the command line, as a
-  /// pattern.
-  pid_t find(const std::string& role) {
-    pid_t out = 0;
-    std::regex wanted{"--role " + role};
-    eventually("a " + role, [&] {
-      for (auto one : children_of(process.pid()))
-        if (std::regex_search(command_of(one), wanted))
-          out = one;
-      return out != 0;
-    });
-    return out;
-  }
-
-  void check_nothing_is_left(const std::vector<pid_t>& started) {
-    for (auto one : started)
-      eventually("the end of " + std::to_string(one),
-                 [one] { return is_gone(one); });
-  }
-
-  process_fixture on{recorded};
-  child process;
-};
 
 } // namespace
 

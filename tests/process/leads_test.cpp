@@ -70,12 +70,15 @@ struct lost_run {
       one.kill();
   }
 
-  /// @param place Rank and number of nodes.
-  /// @param nodes How many are known, and where they are.
-  child next_life(const std::string& place, const std::string& nodes) {
+  /// A node that listens where the others know it.
+  /// @param nodes Of all that are known, where they are.
+  child next_life(size_t rank, int peers, const flags& nodes) {
+    auto text = std::to_string(rank) + " " + std::to_string(peers) +
+                " 0 0 1 - " + nodes[rank] + " " + std::to_string(nodes.size());
+    for (const auto& one : nodes)
+      text += " " + one;
     child_options how;
-    how.environment = {{"TROUPE_NEXT_LIFE",
-                        place + " 0 0 1 - " + nodes + " " + on.run().string()}};
+    how.environment = {{"TROUPE_NEXT_LIFE", text + " " + on.run().string()}};
     return on.start("peer", peer_flags(on, {}) + recording(on) + what, how);
   }
 
@@ -186,16 +189,14 @@ TEST_CASE("a rank 0 that stood still leads all others when it wakes") {
 
 TEST_CASE("nodes that a dying lead has told different lists find together") {
   lost_run run;
-  std::vector node{free_address(), free_address(), free_address()};
-  const std::string dead = " 127.0.0.1:1 ";
+  const flags node{free_address(), free_address(), free_address()};
+  const std::string dead = "127.0.0.1:1";
   std::vector<child> all;
-  all.push_back(
-    run.next_life("0 3", "3 " + node[0] + " " + node[1] + " " + node[2]));
+  all.push_back(run.next_life(0, 3, node));
   // This node asks the lead, for a life of four.
-  all.push_back(
-    run.next_life("2 4", "4 " + node[0] + dead + node[1] + " " + node[2]));
+  all.push_back(run.next_life(2, 4, {node[0], dead, node[1], node[2]}));
   // This node asks one that does not lead, for another life of three.
-  all.push_back(run.next_life("2 3", "3 " + node[1] + dead + node[2]));
+  all.push_back(run.next_life(2, 3, {node[1], dead, node[2]}));
   for (auto which : {1, 2})
     all[which].await("goes on +the run has other nodes by now, 3, led from");
   for (auto& one : all)
@@ -207,11 +208,11 @@ TEST_CASE("nodes that a dying lead has told different lists find together") {
 TEST_CASE("a node that waits for a dead lead longer than others finds them") {
   lost_run run;
   auto first = free_address();
-  auto both = first + " " + free_address();
-  auto late = run.next_life("2 3", "3 127.0.0.1:1 " + both);
+  auto second = free_address();
+  auto late = run.next_life(2, 3, {"127.0.0.1:1", first, second});
   late.await("waiting +for the lead shard at 127.0.0.1:1: ");
   // This one has the lock before the other would begin its next life.
-  auto lead = run.next_life("0 2", "2 " + both);
+  auto lead = run.next_life(0, 2, {first, second});
   late.await("waiting .* for the lock of the run, which process [0-9]+ on");
   late.await("goes on +the run has other nodes by now, 2, led from " + first);
   check_end(late, 0);

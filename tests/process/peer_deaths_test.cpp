@@ -164,8 +164,8 @@ TEST_CASE("a peer without the run's files does not lead the next life") {
   child_options how;
   auto elsewhere = (on.home() / "elsewhere").string();
   how.environment = {
-    {"TROUPE_NEXT_LIFE",
-     "0 2 0 0 1 a1b2 2 127.0.0.1:" + on.port() + " 127.0.0.1:1 " + elsewhere}};
+    {"TROUPE_NEXT_LIFE", "0 2 0 0 1 a1b2 - 2 127.0.0.1:" + on.port() +
+                           " 127.0.0.1:1 " + elsewhere}};
   auto peer = on.start("peer",
                        flags{"--role", "auto", "--topology", "peers", "--rank",
                              "1", "--workers", "3"},

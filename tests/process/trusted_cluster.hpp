@@ -23,8 +23,8 @@ struct trusted_cluster {
     return (on.home() / name).string();
   }
 
-  std::string pki(const flags& more) {
-    auto done = on.start("pki", flags{"pki"} + more);
+  std::string pki(const flags& arguments) {
+    auto done = on.start("pki", flags{"pki"} + arguments);
     check_end(done, 0);
     return done.out();
   }

@@ -110,8 +110,9 @@ public:
       };
       remote.push_back(
         actors.make<remote_shard_actor, remote_shard_state>(shard));
-      actors.tell(registrar, register_atom_v, shard.rank, std::string{"here"},
-                  static_cast<uint16_t>(k), remote.back());
+      actors.tell(registrar, register_atom_v, shard.rank,
+                  std::string{"localhost"}, static_cast<uint16_t>(k),
+                  remote.back());
       joined.parts.push_back({spawn_local_link(actors.system(), remote.back()),
                               shard.weights.count});
       part_sizes.push_back(shard.weights.count);

@@ -23,6 +23,7 @@ config::settings of_lead() {
   config::settings out;
   out.cluster.host = "10.0.0.1";
   out.cluster.port = 4000;
+  out.cluster.insecure_network = true;
   return out;
 }
 
@@ -78,6 +79,41 @@ TEST_CASE("a node that hears of other nodes goes on with them") {
   CHECK(uut.rank() == shard_id{1});
   CHECK(uut.life().nodes.size() == 2);
   CHECK(uut.life().run_id == "a1b2");
+}
+
+TEST_CASE("a lead is known by what it advertises, and comes back where it has "
+          "listened") {
+  auto settings = of_lead();
+  settings.what = config::role::ps;
+  settings.cluster.rank = 0;
+  known_nodes uut{settings, {}};
+  uut.note_listening({"0.0.0.0", 4000}, {"203.0.113.1", 5000});
+  CHECK(uut.bound() == config::address{"0.0.0.0", 4000});
+  // Its own worker has reached it by another address.
+  uut.note(welcome("/data/run"), {"10.0.0.1", 4000}, worker_id{0});
+  CHECK(uut.life().nodes.front() == config::address{"203.0.113.1", 5000});
+  CHECK(uut.life().nodes.size() == 3);
+}
+
+TEST_CASE("a node does not take part with others that it may not reach") {
+  auto settings = of_lead();
+  settings.cluster.insecure_network = false;
+  known_nodes uut{settings, {}};
+  CHECK(error_line<usage_error>([&] {
+          uut.note(welcome("/data/run"), {"127.0.0.1", 4000}, worker_id{1});
+        })
+          .starts_with("10.0.0.2:5000, which the lead shard at 127.0.0.1:4000 "
+                       "names, is no loopback address"));
+  CHECK(uut.others().empty());
+  proto::Welcome run;
+  run.add_nodes()->set_host("10.0.0.2");
+  CHECK(error_line<usage_error>([&] {
+          uut.go_elsewhere(run);
+        }).starts_with("10.0.0.2:0, "));
+  settings.cluster.tls_dir = "certificates";
+  known_nodes with_tls{settings, {}};
+  CHECK_NOTHROW(
+    with_tls.note(welcome("/data/run"), {"127.0.0.1", 4000}, worker_id{1}));
 }
 
 TEST_CASE("a node that joined knows the lead that has let it in") {

@@ -1,7 +1,9 @@
 // Who connects to the port of a process: nodes, strangers and crowds.
 
+#include "messages/transport/tls/first_bytes.hpp"
 #include "messages/transport/wire/acceptor.hpp"
 #include "messages/transport/wire/descriptor_limit.hpp"
+#include "messages/transport/wire/host_address.hpp"
 #include "messages/transport/wire/meeting.hpp"
 #include "tests/support/loopback.hpp"
 
@@ -47,7 +49,7 @@ struct host {
   }
 
   transport::socket connect() const {
-    return transport::socket{connect_to("127.0.0.1", uut.port(), 5)};
+    return transport::socket{connect_to("127.0.0.1", uut.port(), 5, false)};
   }
 
   guest next() {
@@ -101,8 +103,9 @@ TEST_CASE("a node shows its token over TCP or over a Unix socket") {
   CHECK(token.size() == sizeof opening::secret);
   CHECK(token != random_token());
   auto same_host = GENERATE_COPY(false, true);
-  transport::socket line{same_host ? connect_unix(it.uut.name())
-                                   : connect_to("127.0.0.1", it.uut.port(), 5)};
+  transport::socket line{same_host
+                           ? connect_unix(it.uut.name())
+                           : connect_to("127.0.0.1", it.uut.port(), 5, false)};
   auto met = std::async(std::launch::async,
                         [&] { open_line(line, purpose::tensors, token, 20); });
   auto who = it.next();
@@ -135,8 +138,8 @@ TEST_CASE("whoever opens and then is silent is sent away in time") {
 }
 
 TEST_CASE("a stranger is sent away at once, with a line") {
-  for (const auto* text : {"GET / HTTP/1.0\r\n\r\n", "TRPX", "TQ",
-                           "\x16\x03\x01\x02", "\1\0\0\0\0\0\0\4"}) {
+  for (const auto* text :
+       {"GET / HTTP/1.0\r\n\r\n", "TRPX", "TQ", "\1\0\0\0\0\0\0\4"}) {
     host it;
     auto line = it.connect();
     say(line, text);
@@ -160,6 +163,20 @@ TEST_CASE("each reason is told once in a while, and few of them") {
   for (auto i = 0; i < 1000; ++i)
     uut.note(std::to_string(i));
   CHECK(said.size() == refusal_notes::most);
+}
+
+TEST_CASE("who speaks TLS where it is not spoken is told so") {
+  host it;
+  auto line = it.connect();
+  say(line, "\x16\x03\x01\x02");
+  std::string answer(answer_to_tls.size(), '\0');
+  iovec in[] = {{answer.data(), answer.size()}};
+  line.patience(20);
+  REQUIRE(line.receive(in, nullptr));
+  CHECK(answer == answer_to_tls);
+  CHECK(is_sent_away(line));
+  CHECK_THAT(it.said.get_future().get(),
+             ContainsSubstring("127.0.0.1: " + unexpected_tls_line));
 }
 
 TEST_CASE("strangers hold no node up") {
@@ -213,7 +230,7 @@ TEST_CASE("a node that is refused hears why") {
 TEST_CASE("what is no node of this release is named") {
   descriptor listener{testing::listen_on(0)};
   transport::socket line{
-    connect_to("127.0.0.1", testing::port_of(listener.get()), 5)};
+    connect_to("127.0.0.1", testing::port_of(listener.get()), 5, false)};
   descriptor server{accept(listener.get(), nullptr, nullptr)};
   REQUIRE(send(server.get(), "HTTP/1.0 400", 12, MSG_NOSIGNAL) == 12);
   CHECK_THAT(why_refused([&] { open_line(line, purpose::control, "", 20); }),
@@ -313,4 +330,31 @@ TEST_CASE("a port is shut before the last descriptor, and opens for more than "
   CHECK(should_accept(true, 8, 32));
   CHECK_FALSE(should_accept(true, 7, 32));
   CHECK(should_accept(true, 1000, 1'048'576));
+}
+
+TEST_CASE("without consent nothing leaves this machine, and nothing listens "
+          "beyond") {
+  acceptor_terms terms;
+  terms.host = "0.0.0.0";
+  CHECK_THROWS_WITH(acceptor{terms},
+                    ContainsSubstring("0.0.0.0 is no loopback address") &&
+                      ContainsSubstring("--insecure-network"));
+  for (auto host : {"203.0.113.7", "0.0.0.0", "::", "fe80::1", "fd77::1"})
+    CHECK_THROWS_WITH(connect_to(host, 1, 5, false),
+                      ContainsSubstring(" is no loopback address"));
+  for (auto host : {"127.0.0.2", "::1", "::ffff:127.0.0.1"})
+    CHECK_THROWS_WITH(connect_to(host, 1, 5, false),
+                      !ContainsSubstring("is no loopback address"));
+  terms.own.trusts_network = true;
+  acceptor open{terms};
+  CHECK(connect_to("127.0.0.1", open.port(), 5, false));
+}
+
+TEST_CASE("an address of IPv4 looks the same over either family") {
+  auto text = [](const std::string& host) {
+    return host_text(*look_up(host, 0, 0)->ai_addr);
+  };
+  CHECK(text("10.0.0.1") == "10.0.0.1");
+  CHECK(text("::ffff:10.0.0.1") == "10.0.0.1");
+  CHECK(text("fd77::1") == "fd77::1");
 }

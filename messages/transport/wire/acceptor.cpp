@@ -41,26 +41,6 @@ constexpr size_t few = 4;
 /// What each new node needs: a connection and a path, twice.
 constexpr size_t newcomers = 4;
 
-std::string text_of(const sockaddr_storage& where) {
-  char text[INET6_ADDRSTRLEN] = {};
-  if (where.ss_family == AF_INET)
-    inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(where).sin_addr,
-              text, sizeof text);
-  else if (where.ss_family == AF_INET6)
-    inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6&>(where).sin6_addr,
-              text, sizeof text);
-  return text;
-}
-
-uint16_t port_of(const config::descriptor& listener) {
-  sockaddr_storage bound{};
-  socklen_t size = sizeof bound;
-  getsockname(listener.get(), reinterpret_cast<sockaddr*>(&bound), &size);
-  return ntohs(bound.ss_family == AF_INET6
-                 ? reinterpret_cast<sockaddr_in6&>(bound).sin6_port
-                 : reinterpret_cast<sockaddr_in&>(bound).sin_port);
-}
-
 /// Without waiting: the buffer of a new connection has room for it.
 bool send_all(const connection_line& to, std::string_view bytes) {
   if (!to.tls)
@@ -191,7 +171,8 @@ acceptor::acceptor(acceptor_terms terms)
     strangers_(terms_.say) {
   if (!wake_)
     throw system_error("cannot make an event");
-  open_stream();
+  streams_ = listen_at(terms_.host, terms_.port, terms_.own.leaves_host());
+  port_ = port_of(streams_.front());
   if (terms_.same_host)
     open_unix();
   thread_ = std::thread{[this] {
@@ -208,7 +189,7 @@ void acceptor::close() {
     return;
   wake();
   thread_.join();
-  stream_ = {};
+  streams_.clear();
   unix_ = {};
   pending_.clear();
 }
@@ -222,18 +203,6 @@ void acceptor::lead_to(purpose wants, taker to) {
 void acceptor::wake() {
   uint64_t one = 1;
   [[maybe_unused]] auto done = ::write(wake_.get(), &one, sizeof one);
-}
-
-// A port is free again at once when its last owner has ended.
-void acceptor::open_stream() {
-  auto all = look_up(terms_.host, terms_.port, AI_PASSIVE);
-  stream_ = open_socket(all->ai_family, SOCK_NONBLOCK);
-  int yes = 1;
-  setsockopt(stream_.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  if (bind(stream_.get(), all->ai_addr, all->ai_addrlen) != 0 ||
-      listen(stream_.get(), SOMAXCONN) != 0)
-    throw system_error("cannot listen on " + terms_.host);
-  port_ = port_of(stream_);
 }
 
 void acceptor::open_unix() {
@@ -272,7 +241,8 @@ void acceptor::accept_from(const config::descriptor& listener, bool same_host) {
     if (terms_.own.identity && !same_host)
       next.now = pending::step::securing;
     next.who.same_host = same_host;
-    next.who.from = same_host ? "this host" : text_of(from);
+    next.who.from =
+      same_host ? "this host" : host_text(reinterpret_cast<sockaddr&>(from));
     next.until = now + duration_cast<clock::duration>(patience);
     pending_.push_back(std::move(next));
   }
@@ -414,12 +384,13 @@ bool acceptor::attend(pending& one) try {
   if (!one.read_on())
     return false;
   if (one.is_stranger()) {
-    note_stranger(one, "it does not begin as a node of this release");
-    if (look_at(std::as_bytes(std::span{&one.shown, 1})) == first_bytes::tls) {
-      send_all(one.who.line, answer_to_tls);
-      return one.leave();
+    if (look_at(std::as_bytes(std::span{&one.shown, 1})) != first_bytes::tls) {
+      note_stranger(one, "it does not begin as a node of this release");
+      return false;
     }
-    return false;
+    note_stranger(one, unexpected_tls_line);
+    send_all(one.who.line, answer_to_tls);
+    return one.leave();
   }
   return !one.is_open() || let_in(one);
 } catch (const path_error& why) {
@@ -433,8 +404,9 @@ void acceptor::run() {
     auto now = clock::now();
     auto rests = now < rests_until_;
     std::vector<pollfd> all{{wake_.get(), POLLIN, 0},
-                            {rests ? -1 : stream_.get(), POLLIN, 0},
                             {rests ? -1 : unix_.get(), POLLIN, 0}};
+    for (const auto& stream : streams_)
+      all.push_back({rests ? -1 : stream.get(), POLLIN, 0});
     auto fixed = all.size(); // poll skips -1.
     for (const auto& one : pending_) {
       short events = one.writes ? POLLOUT : POLLIN;
@@ -464,9 +436,10 @@ void acceptor::run() {
     if (!open_)
       has_room();
     if (all[1].revents != 0)
-      accept_from(stream_, false);
-    if (all[2].revents != 0)
       accept_from(unix_, true);
+    for (size_t i = 2; i < fixed; ++i)
+      if (all[i].revents != 0)
+        accept_from(streams_[i - 2], false);
   }
 }
 

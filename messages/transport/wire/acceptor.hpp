@@ -100,7 +100,6 @@ private:
   using clock = std::chrono::steady_clock;
   struct pending;
 
-  void open_stream();
   void open_unix();
   void wake();
   void run();
@@ -116,7 +115,7 @@ private:
   void note_stranger(const pending& one, const std::string& why);
 
   acceptor_terms terms_;
-  config::descriptor stream_;
+  std::vector<config::descriptor> streams_; ///< At one port.
   config::descriptor unix_;
   config::descriptor wake_;
   uint16_t port_ = 0;

@@ -43,38 +43,98 @@ std::string random_name() {
 
 namespace {
 
-/// False when nobody answers there; errno says why.
-bool connects(int fd, const addrinfo& to, double patience) {
-  if (connect(fd, to.ai_addr, to.ai_addrlen) == 0)
-    return true;
-  if (errno != EINPROGRESS)
-    return false;
-  pollfd writable{fd, POLLOUT, 0};
-  if (poll(&writable, 1, milliseconds(patience)) != 1) {
-    errno = ETIMEDOUT;
-    return false;
+/// Until the next address of a host is tried beside those that have not
+/// answered: time for a round trip to the other side of the world.
+constexpr double head_start = 0.25; // s
+
+/// Connections on their way to addresses of one host.
+class attempts {
+public:
+  /// Begins another.
+  void add(const addrinfo& to) {
+    descriptor fd{
+      ::socket(to.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+    auto done = fd && connect(fd.get(), to.ai_addr, to.ai_addrlen) == 0;
+    if (!done && (!fd || errno != EINPROGRESS))
+      error_ = errno;
+    else if (done)
+      found_ = std::move(fd);
+    else
+      all_.push_back(std::move(fd));
   }
-  int error = 0;
-  socklen_t size = sizeof error;
-  getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
-  errno = error;
-  return error == 0;
+
+  bool none() const { return all_.empty(); }
+
+  /// Waits for an end of one of them. False when nothing has happened.
+  bool wait(double seconds) {
+    std::vector<pollfd> lines;
+    for (const auto& one : all_)
+      lines.push_back({one.get(), POLLOUT, 0});
+    auto ready = poll(lines.data(), lines.size(), milliseconds(seconds));
+    if (ready <= 0)
+      return ready < 0 && errno == EINTR;
+    std::vector<descriptor> still;
+    for (size_t i = 0; i < lines.size(); ++i)
+      if (lines[i].revents == 0)
+        still.push_back(std::move(all_[i]));
+      else if (auto error = error_of(all_[i]); error != 0)
+        error_ = error;
+      else
+        found_ = std::move(all_[i]);
+    all_ = std::move(still);
+    return true;
+  }
+
+  /// The connection; empty while there is none.
+  descriptor& found() { return found_; }
+
+  path_error why_none() const {
+    return path_error{error_ == ECONNREFUSED || error_ == ETIMEDOUT
+                        ? "nobody answers there"
+                        : std::strerror(error_)};
+  }
+
+private:
+  static int error_of(const descriptor& line) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    getsockopt(line.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    return error;
+  }
+
+  std::vector<descriptor> all_;
+  descriptor found_;
+  int error_ = ETIMEDOUT; ///< The last.
+};
+
+void require_on_host(const addrinfo* all) {
+  for (; all != nullptr; all = all->ai_next)
+    if (!is_loopback(*all->ai_addr))
+      throw path_error{host_text(*all->ai_addr) + " " + config::open_to_all};
 }
 
 } // namespace
 
-descriptor connect_to(const std::string& host, uint16_t port, double patience) {
+descriptor connect_to(const std::string& host, uint16_t port, double patience,
+                      bool leaves_host) {
   auto all = look_up(host, port, 0);
-  for (const auto* one = all.get(); one != nullptr; one = one->ai_next) {
-    auto fd = open_socket(one->ai_family, SOCK_NONBLOCK);
-    if (!connects(fd.get(), *one, patience))
+  if (!leaves_host)
+    require_on_host(all.get());
+  attempts under_way;
+  for (const auto* next = all.get(); !under_way.found();) {
+    if (next != nullptr) {
+      under_way.add(*next);
+      next = next->ai_next;
+    }
+    if (under_way.found() || (next != nullptr && under_way.none()))
       continue;
-    make_blocking(fd.get(), true);
-    return fd;
+    auto came = !under_way.none() &&
+                under_way.wait(next != nullptr ? head_start : patience);
+    if (!came && next == nullptr)
+      throw under_way.why_none();
   }
-  throw path_error{errno == ECONNREFUSED || errno == ETIMEDOUT
-                     ? "nobody answers there"
-                     : std::strerror(errno)};
+  make_blocking(under_way.found().get(), true);
+  return std::move(under_way.found());
 }
 
 descriptor connect_unix(const std::string& name) {
@@ -159,7 +219,7 @@ void complete_handshake(tls_session& tls, int fd, double patience) {
 
 socket connect_securely(const config::address& to, const credentials& with,
                         double patience, int buffers) {
-  auto fd = connect_to(to.host, to.port, patience);
+  auto fd = connect_to(to.host, to.port, patience, with.leaves_host());
   if (!with.identity)
     return socket{{std::move(fd), nullptr}, buffers};
   with.identity->refresh(); // Whoever listens tells of it.

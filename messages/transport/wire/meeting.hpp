@@ -19,10 +19,14 @@ std::string random_token();
 /// A random name, as text.
 std::string random_name();
 
-/// Connects to a host, trying each of its addresses for `patience` seconds.
-/// Throws `path_error`: the name does not resolve, there is no way to the host,
-/// or nobody answers there.
-descriptor connect_to(const std::string& host, uint16_t port, double patience);
+/// Connects to that of a host's addresses that answers first: they are tried in
+/// the order in which the system names them, each a little later than the one
+/// before, or when that has failed. Throws `path_error`: the name does not
+/// resolve, there is no way to the host, or nobody answers there within
+/// `patience` seconds.
+/// @param leaves_host Whether an address beyond loopback is allowed.
+descriptor connect_to(const std::string& host, uint16_t port, double patience,
+                      bool leaves_host);
 
 /// Connects to an abstract Unix socket of a process of the same user.
 descriptor connect_unix(const std::string& name);
@@ -44,6 +48,11 @@ class tls_identity;
 struct credentials {
   std::shared_ptr<tls_identity> identity{}; ///< Null: nothing is encrypted.
   std::string proof{}; ///< That it has the run's token; empty: it has none.
+  /// Whether everybody on the network may be trusted.
+  bool trusts_network = false;
+
+  /// Whether connections may go beyond loopback.
+  bool leaves_host() const { return identity || trusts_network; }
 };
 
 /// Opens a connection, and waits up to `patience` seconds until it is accepted.

@@ -185,7 +185,7 @@ public:
                               const session_client_actor& session) {
       make();
       open_shard out;
-      out.host = "a shard's address";
+      out.where.host = "a shard's address";
       out.close = [] {
       };
       out.handle = make_busy_shard(here_, session, 0ms);
@@ -220,7 +220,7 @@ public:
                                          const shard_registrar_actor&,
                                          const session_client_actor& session) {
       open_shard out;
-      out.host = "127.0.0.1";
+      out.where.host = "127.0.0.1";
       out.close = [this] {
         if (!closed_at_)
           closed_at_ = std::chrono::steady_clock::now();

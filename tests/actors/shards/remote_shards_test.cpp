@@ -176,7 +176,7 @@ TEST_CASE("a shard that is lost while its norms are asked for ends the run") {
   CHECK(on->summary().status == "failed");
   auto line =
     std::get<notes::finished>(on->recorder->finished.at(0)->what).line;
-  CHECK(line.find("parameter server shard 1 at here:1 is lost") == 0);
+  CHECK(line.find("parameter server shard 1 at localhost:1 is lost") == 0);
 }
 
 TEST_CASE("of a step that waits for a lost shard nothing is saved, whatever "
@@ -281,8 +281,9 @@ TEST_CASE("a shard that misses an order ends the run") {
   CHECK(on->summary().status == "failed");
   auto line =
     std::get<notes::finished>(on->recorder->finished.at(0)->what).line;
-  CHECK(line.find("parameter server shard 1 at here:1 is lost (told to make "
-                  "version 5 from 0)") == 0);
+  CHECK(
+    line.find("parameter server shard 1 at localhost:1 is lost (told to make "
+              "version 5 from 0)") == 0);
 }
 
 TEST_CASE("remote shards hear how the run ends") {

@@ -91,7 +91,7 @@ struct registry_office {
   }
 
   void enter(shard_id rank, const shard_stand_in& who) {
-    actors.tell(registrar, register_atom_v, rank, std::string{"here"},
+    actors.tell(registrar, register_atom_v, rank, std::string{"localhost"},
                 uint16_t{1}, who.handle);
   }
 
@@ -195,8 +195,9 @@ TEST_CASE("a piece of a version that does not follow the one before loses the "
     it.send(it.one, first, 16, 0);
   }
   REQUIRE(it.lead->refused.size() == 1);
-  CHECK(it.lead->refused[0].starts_with("parameter server shard 1 at here:1 is "
-                                        "lost (a piece is out of place)"));
+  CHECK(it.lead->refused[0].starts_with(
+    "parameter server shard 1 at localhost:1 is "
+    "lost (a piece is out of place)"));
   CHECK(it.fetched->open());
   CHECK(it.one->credit == 16);
 }
@@ -296,7 +297,7 @@ TEST_CASE("shards are told where all are, once all are ready") {
   it.enter(second, it.two);
   CHECK(early->open());
   it.say(it.two, begun_atom_v, second);
-  const std::vector<config::address> both{{"here", 1}, {"here", 1}};
+  const std::vector<config::address> both{{"localhost", 1}, {"localhost", 1}};
   for (const auto& answer : {early, ask()}) {
     REQUIRE(answer->values);
     CHECK((answer->get<std::vector<config::address>>() == both));
@@ -317,11 +318,26 @@ TEST_CASE("who comes when a shard is lost is told so") {
   registry_office it{true};
   it.open();
   it.send(it.one, first, 16, 16); // Out of place: it is lost.
-  auto answer =
-    it.actors.ask<>(it.registrar, register_atom_v, first, std::string{"here"},
-                    uint16_t{1}, make_shard(it.actors).handle);
+  auto answer = it.actors.ask<>(it.registrar, register_atom_v, first,
+                                std::string{"localhost"}, uint16_t{1},
+                                make_shard(it.actors).handle);
   it.actors.run();
   CHECK(answer->code() == errc::shutting_down);
+}
+
+TEST_CASE("a shard that workers may not be sent to does not come in") {
+  registry_office it;
+  auto answer =
+    it.actors.ask<>(it.registrar, register_atom_v, first,
+                    std::string{"10.9.9.9"}, uint16_t{1}, it.one.handle);
+  it.actors.run();
+  CHECK(answer->code() == errc::settings_conflict);
+  CHECK(
+    text_of(*answer->error)
+      .starts_with(
+        "10.9.9.9:1, which parameter server shard 1 names, is no loopback"));
+  it.enter(first, it.one); // From an address of this machine.
+  CHECK(it.roster->missing() == "parameter server shards 1, 2");
 }
 
 TEST_CASE("nodes that go on without a lost one hear of it before the registrar "
@@ -336,8 +352,8 @@ TEST_CASE("nodes that go on without a lost one hear of it before the registrar "
   auto end = it.lead->ended[0];
   CHECK(end.status == 1);
   CHECK((end.next == std::vector{shard_id{0}, second}));
-  CHECK(end.line ==
-        "parameter server shard 1 at here:1 is lost (a piece is out of place)");
+  CHECK(end.line == "parameter server shard 1 at localhost:1 is lost (a piece "
+                    "is out of place)");
   it.actors.tell(it.registrar, stop_atom_v, end);
   REQUIRE(it.two->end);
   CHECK((it.two->end->next == end.next));
@@ -392,7 +408,7 @@ TEST_CASE("a shard that is silent is lost") {
   CHECK(it.lead->refused.empty());
   it.actors.advance(8);
   REQUIRE(it.lead->refused.size() == 1);
-  CHECK(it.lead->refused[0].find("shard 1 at here:1 is lost (it does not "
+  CHECK(it.lead->refused[0].find("shard 1 at localhost:1 is lost (it does not "
                                  "answer)") != std::string::npos);
 }
 

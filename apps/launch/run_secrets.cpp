@@ -1,0 +1,57 @@
+#include "apps/launch/run_secrets.hpp"
+
+#include "apps/pki/authority.hpp"
+#include "config/text/failure.hpp"
+#include "messages/transport/tls/certificate.hpp"
+#include "messages/transport/wire/meeting.hpp"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace troupe::app {
+
+namespace {
+
+/// Longer than any launch.
+constexpr std::time_t days_of_certificate = 3650;
+
+/// s before now, for clocks that differ.
+constexpr std::time_t allowance = 3600;
+
+} // namespace
+
+std::string run_secrets::make_token() {
+  return keep(transport::random_name());
+}
+
+run_secrets::identity run_secrets::make_identity(const std::string& host) {
+  auto now = std::time(nullptr);
+  certificate_draft draft;
+  draft.name = "troupe launch";
+  draft.hosts = {host};
+  draft.roles = {"ps"};
+  draft.not_before = now - allowance;
+  draft.not_after = now + days_of_certificate * transport::seconds_of_day;
+  auto made = make_holder(draft, nullptr);
+  return {keep(to_pem(made.certificate.get())), keep(to_pem(made.key.get())),
+          transport::facts_of(made.certificate.get()).fingerprint};
+}
+
+std::string run_secrets::keep(std::string_view text) {
+  config::descriptor file{memfd_create("troupe", MFD_CLOEXEC)};
+  auto done = file.get() >= 0 && fchmod(file.get(), S_IRUSR) == 0 &&
+              write(file.get(), text.data(), text.size()) ==
+                static_cast<ssize_t>(text.size());
+  if (!done)
+    throw run_error(std::string{"cannot keep the token of the run: "} +
+                    std::strerror(errno));
+  files_.push_back(std::move(file));
+  return "/proc/" + std::to_string(getpid()) + "/fd/" +
+         std::to_string(files_.back().get());
+}
+
+} // namespace troupe::app
