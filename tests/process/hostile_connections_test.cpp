@@ -262,6 +262,29 @@ TEST_CASE("malformed connections leave nothing behind") {
   it.check_end_of_run();
 }
 
+TEST_CASE("TLS at one end only is told of at both ends, within a second") {
+  auto encrypted = GENERATE(false, true);
+  target it{encrypted};
+  auto other = it.at;
+  other.own.identity = encrypted ? nullptr : it.identity;
+  auto begin = std::chrono::steady_clock::now();
+  std::string line;
+  try {
+    auto way = reach(other);
+    troupe::transport::open_line(way, purpose::control, "", 20);
+  } catch (const path_error& why) {
+    line = why.what();
+  }
+  std::chrono::duration<double> taken =
+    std::chrono::steady_clock::now() - begin;
+  CHECK(taken.count() < 1);
+  CHECK(line.find("the other end does not speak TLS, and this node was told "
+                  "to: give both ends --tls-dir") != std::string::npos);
+  it.server().await(std::string{"sent away +127.0.0.1: the other end "} +
+                    (encrypted ? "does not speak TLS" : "speaks TLS"));
+  it.check_end_of_run();
+}
+
 TEST_CASE("who begins with a byte of TLS and is silent then costs no time") {
   process_fixture on;
   troupe::test::node_folder files{troupe::test::server_draft()};
