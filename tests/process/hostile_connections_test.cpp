@@ -78,10 +78,8 @@ private:
     return is_closed(line, 20);
   }
 
-  troupe::transport::socket bare() const {
-    return troupe::transport::socket{
-      {troupe::transport::connect_to("127.0.0.1", to_.at.where.port, 20)}, 0};
-  }
+  /// Without TLS.
+  troupe::transport::socket bare() const { return reach({to_.at.where, {}}); }
 
   troupe::transport::socket opened(purpose wants, const std::string& secret) {
     auto out = reach(to_.at);
