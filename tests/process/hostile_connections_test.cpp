@@ -78,10 +78,8 @@ private:
     return is_closed(line, 20);
   }
 
-  troupe::transport::socket bare() const {
-    return troupe::transport::socket{
-      {troupe::transport::connect_to("127.0.0.1", to_.at.where.port, 20)}, 0};
-  }
+  /// Without TLS.
+  troupe::transport::socket bare() const { return reach({to_.at.where, {}}); }
 
   troupe::transport::socket opened(purpose wants, const std::string& secret) {
     auto out = reach(to_.at);
@@ -259,6 +257,29 @@ TEST_CASE("malformed connections leave nothing behind") {
   CHECK(memory_of(pid, "VmHWM") < before + most_growth);
   eventually("the files of before",
              [&] { return files_of(it.server()) <= files; });
+  it.check_end_of_run();
+}
+
+TEST_CASE("TLS at one end only is told of at both ends, within a second") {
+  auto encrypted = GENERATE(false, true);
+  target it{encrypted};
+  auto other = it.at;
+  other.own.identity = encrypted ? nullptr : it.identity;
+  auto begin = std::chrono::steady_clock::now();
+  std::string line;
+  try {
+    auto way = reach(other);
+    troupe::transport::open_line(way, purpose::control, "", 20);
+  } catch (const path_error& why) {
+    line = why.what();
+  }
+  std::chrono::duration<double> taken =
+    std::chrono::steady_clock::now() - begin;
+  CHECK(taken.count() < 1);
+  CHECK(line.find("the other end does not speak TLS, and this node was told "
+                  "to: give both ends --tls-dir") != std::string::npos);
+  it.server().await(std::string{"sent away +127.0.0.1: the other end "} +
+                    (encrypted ? "does not speak TLS" : "speaks TLS"));
   it.check_end_of_run();
 }
 
