@@ -1,5 +1,6 @@
 #include "actors/control/connection.hpp"
 
+#include "messages/transport/chunked/chunked.hpp"
 #include "messages/transport/tls/tls_session.hpp"
 
 #include <caf/all.hpp>
@@ -19,10 +20,12 @@ using caf::io::network::native_socket;
 using caf::io::network::rw_state;
 
 /// Actors of a node that CAF remembers, and bytes that wait until it reads
-/// them: eight tensors in chunks, with a window of 4 MiB each, are 32 MiB. A
-/// node that lets them grow beyond is not one of ours.
+/// them, besides a tensor in chunks for each actor that it may address. A node
+/// that lets them grow beyond is not one of ours.
 constexpr size_t most_actors = 10'000;
-constexpr size_t most_unread = 40u << 20;
+constexpr size_t most_unread = 32u << 20;
+
+constexpr size_t in_chunks = transport::default_window_bytes;
 
 /// Messages between two looks at the number of actors.
 constexpr size_t look_pace = 256;
@@ -174,7 +177,9 @@ public:
   // What it asks and does not read would fill this process's memory.
   void flush() override {
     auto unread = stream_.wr_buf().size();
-    if (guard_ && unread > most_unread && !std::exchange(is_cut_, true)) {
+    if (guard_ && unread > most_unread &&
+        unread > most_unread + guard_->granted() * in_chunks &&
+        !std::exchange(is_cut_, true)) {
       if (overflows_)
         overflows_("nothing but requests, and has not read " +
                    std::to_string(unread) + " B of the answers");

@@ -23,6 +23,12 @@ bool grants::allows(const caf::node_id& node, caf::actor_id whom) const {
   return found != members_.end() && found->second.allowed.contains(whom);
 }
 
+size_t grants::count(const caf::node_id& node) const {
+  std::lock_guard guard{mutex_};
+  auto found = members_.find(node);
+  return found == members_.end() ? 0 : found->second.allowed.size();
+}
+
 bool grants::is_published(caf::actor_id whom) const {
   std::lock_guard guard{mutex_};
   return published_.contains(whom);

@@ -32,6 +32,9 @@ public:
 
   bool allows(const caf::node_id& node, caf::actor_id whom) const;
 
+  /// How many actors were given to a node.
+  size_t count(const caf::node_id& node) const;
+
   bool is_published(caf::actor_id whom) const;
 
   /// A connection is this node's, which has shown this; or nothing, where no

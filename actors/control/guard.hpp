@@ -80,6 +80,9 @@ public:
   /// The node, once it has shaken hands.
   const caf::node_id& node() const { return node_; }
 
+  /// How many actors were given to it.
+  size_t granted() const { return given_->count(node_); }
+
 private:
   using header = caf::io::basp::header;
   using bytes_view = std::span<const caf::byte>;
