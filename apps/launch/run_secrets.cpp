@@ -17,10 +17,7 @@ namespace troupe::app {
 namespace {
 
 /// Longer than any launch.
-constexpr std::time_t days_of_certificate = 3650;
-
-/// s before now, for clocks that differ.
-constexpr std::time_t allowance = 3600;
+constexpr uint64_t days_of_certificate = 3650;
 
 } // namespace
 
@@ -29,13 +26,11 @@ std::string run_secrets::make_token() {
 }
 
 run_secrets::identity run_secrets::make_identity(const std::string& host) {
-  auto now = std::time(nullptr);
   certificate_draft draft;
   draft.name = "troupe launch";
   draft.hosts = {host};
   draft.roles = {"ps"};
-  draft.not_before = now - allowance;
-  draft.not_after = now + days_of_certificate * transport::seconds_of_day;
+  set_dates(draft, days_of_certificate, nullptr);
   auto made = make_holder(draft, nullptr);
   return {keep(to_pem(made.certificate.get())), keep(to_pem(made.key.get())),
           transport::facts_of(made.certificate.get()).fingerprint};

@@ -102,6 +102,16 @@ std::string text_in(BIO* bio) {
 
 } // namespace
 
+void set_dates(certificate_draft& draft, uint64_t days,
+               const key_holder* authority) {
+  auto now = std::time(nullptr);
+  draft.not_before = now - allowance;
+  draft.not_after = now + static_cast<std::time_t>(days) * seconds_of_day;
+  if (authority != nullptr)
+    draft.not_after = std::min(
+      draft.not_after, facts_of(authority->certificate.get()).not_after);
+}
+
 key_ptr make_key() {
   key_ptr out{EVP_EC_gen("P-256")};
   require_openssl(out != nullptr, "make a key");

@@ -5,6 +5,7 @@
 
 #include "messages/transport/tls/openssl.hpp"
 
+#include <cstdint>
 #include <ctime>
 #include <string>
 #include <vector>
@@ -26,6 +27,14 @@ struct key_holder {
   transport::x509_ptr certificate;
   transport::key_ptr key;
 };
+
+/// s before now from which on a certificate is valid, for clocks that are slow.
+inline constexpr std::time_t allowance = 3'600;
+
+/// Valid from now on, for so many days, but no longer than its authority is.
+/// @param authority Null: it has none.
+void set_dates(certificate_draft& draft, uint64_t days,
+               const key_holder* authority);
 
 /// ECDSA with the curve P-256.
 transport::key_ptr make_key();

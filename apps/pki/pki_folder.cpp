@@ -22,9 +22,6 @@ using transport::certificate_facts;
 
 using transport::seconds_of_day;
 
-/// s before now from which on a certificate is valid, for clocks that are slow.
-constexpr std::time_t allowance = 3'600;
-
 constexpr const char* authority_certificate = "ca.crt";
 constexpr const char* authority_key = "ca.key";
 constexpr const char* node_certificate = "tls.crt";
@@ -119,18 +116,6 @@ key_holder read_authority(const fs::path& folder) {
                     ": make a new one in another folder, and certificates "
                     "with it; nodes may believe both while they change");
   return {std::move(chain.front()), std::move(key)};
-}
-
-/// A node's certificate ends no later than that of its authority.
-void set_dates(certificate_draft& draft, uint64_t days,
-               const key_holder* authority) {
-  auto now = std::time(nullptr);
-  draft.not_before = now - allowance;
-  draft.not_after = now + static_cast<std::time_t>(days) * seconds_of_day;
-  if (authority != nullptr)
-    draft.not_after =
-      std::min(draft.not_after,
-               transport::facts_of(authority->certificate.get()).not_after);
 }
 
 } // namespace

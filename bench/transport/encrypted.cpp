@@ -6,14 +6,12 @@
 #include "bench/train/contenders.hpp"
 #include "bench/transport/links.hpp"
 #include "config/text/failure.hpp"
-#include "messages/transport/tls/certificate.hpp"
 #include "messages/transport/tls/tls_identity.hpp"
 
 #include <ATen/Parallel.h>
 #include <sched.h>
 
 #include <cstdlib>
-#include <ctime>
 #include <fstream>
 #include <future>
 #include <string>
@@ -30,8 +28,7 @@ class node_certificate {
 public:
   node_certificate() {
     app::certificate_draft draft;
-    draft.not_before = std::time(nullptr) - 60;
-    draft.not_after = draft.not_before + transport::seconds_of_day;
+    app::set_dates(draft, 1, nullptr);
     draft.name = "bench CA";
     draft.is_authority = true;
     auto authority = app::make_holder(draft, nullptr);

@@ -170,7 +170,7 @@ private:
     return end(line, "TRPH" + std::string(32, 'x') + noise(random_, 1000));
   }
 
-  // A node that has two connections: the second is none of CAF's.
+  // A node connects twice, and shakes hands on both connections.
   bool as_second() {
     member first{to_.at, number_};
     auto second = opened(purpose::control, "");

@@ -85,7 +85,7 @@ public:
     return true;
   }
 
-  /// The connection; empty while there is none.
+  /// The connection, once somebody has answered; until then empty.
   descriptor& found() { return found_; }
 
   path_error why_none() const {
