@@ -20,9 +20,9 @@ constexpr uint64_t most_processes = 1000;
 
 /// What a command's node needs so that it and the servers know each other.
 constexpr std::array trust_keys{
-  "cluster.insecure-network", "cluster.tls-dir",   "cluster.tls-cert",
-  "cluster.tls-key",          "cluster.tls-ca",    "cluster.tls-pin",
-  "cluster.tls-min",          "cluster.token-file"};
+  "cluster.insecure-network", "cluster.tls-dir", "cluster.tls-cert",
+  "cluster.tls-key",          "cluster.tls-ca",  "cluster.tls-pin",
+  "cluster.tls-min",          "cluster.ktls",    "cluster.token-file"};
 
 const config::verb launch_verb{
   "launch",

@@ -1,6 +1,7 @@
 #include "apps/startup/trust.hpp"
 
 #include "config/text/failure.hpp"
+#include "messages/transport/tls/kernel_tls.hpp"
 #include "messages/transport/tls/tls_identity.hpp"
 
 #include <openssl/sha.h>
@@ -56,9 +57,18 @@ transport::tls_terms terms_of(const config::cluster_settings& cluster) {
   out.pin = cluster.tls_pin;
   if (cluster.tls_min == "1.2")
     out.lowest = transport::tls_version::v1_2;
+  out.in_kernel = cluster.ktls;
   // With a token, whoever has no certificate may come, too.
   out.asks_for_certificate = cluster.token_file.empty();
   return out;
+}
+
+void report_kernel_tls(const config::cluster_settings& cluster,
+                       const speech& say) {
+  if (!cluster.encrypts())
+    say("ktls  off: connections are not encrypted; --tls-dir encrypts them");
+  else if (auto why = transport::why_no_kernel_tls(); !why.empty())
+    say("ktls  off: " + why + "; OpenSSL encrypts in this process");
 }
 
 } // namespace
@@ -69,6 +79,8 @@ transport::credentials credentials_of(const config::cluster_settings& cluster,
   out.trusts_network = cluster.insecure_network;
   if (!cluster.token_file.empty())
     out.proof = proof_of(read_token(cluster.token_file));
+  if (cluster.ktls)
+    report_kernel_tls(cluster, say);
   if (!cluster.encrypts())
     return out;
   out.identity = std::make_shared<transport::tls_identity>(terms_of(cluster));

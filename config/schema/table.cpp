@@ -85,6 +85,8 @@ void add_cluster(std::vector<key>& table) {
          "the parameter server's certificate, as pki show prints it");
   at.add("tls-min", &s::tls_min, scope::node, choices(tls_versions()),
          "the lowest version of TLS", one_of{tls_versions()});
+  at.add("ktls", &s::ktls, scope::node, "BOOL",
+         "let the kernel encrypt (kTLS), where it can");
   at.add("token-file", &s::token_file, scope::node, "FILE",
          "holds the token of the run, which a node without a certificate must "
          "show; the same at all nodes",

@@ -131,6 +131,7 @@ struct cluster_settings {
   std::string tls_cert, tls_key, tls_ca;
   std::string tls_pin;          ///< Fingerprint of the server's certificate.
   std::string tls_min = "1.3";  ///< The lowest version: 1.2 or 1.3.
+  bool ktls = false;            ///< The kernel encrypts, where it can.
   std::string token_file;       ///< Holds what proves that a node may join.
   double join_timeout = 60;     ///< s until training starts with fewer workers.
   double connect_timeout = 60;  ///< s that a worker tries to reach the PS.

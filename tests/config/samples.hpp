@@ -30,6 +30,7 @@ inline const std::map<std::string, std::string>& samples() {
     {"cluster.tls-pin",
      "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"},
     {"cluster.tls-min", "1.2"},
+    {"cluster.ktls", "true"},
     {"cluster.token-file", "/etc/token"},
     {"cluster.join-timeout", "12.5"},
     {"cluster.connect-timeout", "0.25"},

@@ -1,6 +1,7 @@
 // Clusters whose nodes show each other certificates or a token, and those who
 // show the wrong ones.
 
+#include "messages/transport/tls/kernel_tls.hpp"
 #include "tests/process/peers.hpp"
 #include "tests/process/trusted_cluster.hpp"
 
@@ -65,6 +66,25 @@ TEST_CASE("shards and peers show certificates, too") {
                              flags{"--policy", "sync", "--epochs", "1"});
     check_ends_of(all, 0);
   }
+}
+
+TEST_CASE("with --ktls a cluster trains, and says where the kernel cannot") {
+  trusted_cluster it;
+  auto& on = it.on;
+  auto server =
+    on.listening_server(it.dir("ps", "ps") + short_run + flags{"--ktls"});
+  auto worker = on.worker(it.dir("w", "worker") + flags{"--ktls"});
+  for (auto* one : {&server, &worker}) {
+    check_end(*one, 0);
+    CHECK(one->said("ktls  off: ") ==
+          !troupe::transport::why_no_kernel_tls().empty());
+  }
+}
+
+TEST_CASE("--ktls without certificates says that nothing is encrypted") {
+  process_fixture on;
+  auto server = on.listening_server(short_run + flags{"--ktls"});
+  CHECK(server.said("ktls  off: connections are not encrypted"));
 }
 
 TEST_CASE("a token is enough where the server has a certificate") {
