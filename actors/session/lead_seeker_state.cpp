@@ -11,7 +11,7 @@ lead_seeker_state::lead_seeker_state(session_client_actor::pointer self,
                                      std::string lead_name, double longest)
   : session_client_state(self, {by.connect_timeout, by.jitter_seed, longest}),
     places_({by.host, by.port}), supervisor_(by.supervisor),
-    lead_name_(std::move(lead_name)), own_(by.own) {
+    lead_name_(std::move(lead_name)), look_up_(by.look_up), own_(by.own) {
   // nop
 }
 
@@ -54,6 +54,20 @@ void lead_seeker_state::wait_for_lead(std::optional<double> delay, double quiet,
     recording::say("waiting      for the " + lead_name_ + " at " + address() +
                    ": " + why);
   connect_after(*delay);
+}
+
+void lead_seeker_state::look_for_lead() {
+  auto found = look_up_ ? look_up_() : std::nullopt;
+  if (!found)
+    return;
+  require_allowed(*found, named_by_file);
+  places_.add(*found);
+}
+
+void lead_seeker_state::require_allowed(const config::address& where,
+                                        const std::string& from) const {
+  if (!own_.leaves_host())
+    config::require_loopback(where, from);
 }
 
 void lead_seeker_state::end_for(const failure& why) {

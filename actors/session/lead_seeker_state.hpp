@@ -11,10 +11,14 @@
 #include "config/values/address.hpp"
 #include "messages/proto/hello.pb.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 
 namespace troupe {
+
+/// Who names an address that a meeting file has, for a line that refuses it.
+inline constexpr const char* named_by_file = "the meeting file";
 
 /// How a node finds its lead, and whom it tells of the end.
 struct lead_search {
@@ -24,6 +28,8 @@ struct lead_search {
   uint64_t jitter_seed = 0;
   /// Whether all nodes begin a run's next life now, the lead too.
   bool begins_anew = false;
+  /// Where a lead says that it is, now; may be empty.
+  std::function<std::optional<config::address>()> look_up{};
   transport::credentials own{}; ///< What this node shows.
   proto::Hello hello;
   supervisor_actor supervisor;
@@ -49,6 +55,15 @@ protected:
   void wait_for_lead(std::optional<double> delay, double quiet,
                      const std::string& why);
 
+  /// Goes on to the place that `lead_search::look_up` names, if it does. Throws
+  /// `failure`: it is beyond loopback, where this node may not go.
+  void look_for_lead();
+
+  /// Throws `failure` if this node may not go there.
+  /// @param from Who names this address.
+  void require_allowed(const config::address& where,
+                       const std::string& from) const;
+
   void end_for(const failure& why);
 
   /// Tells the supervisor, and ends the actor.
@@ -62,6 +77,7 @@ protected:
 
 private:
   std::string lead_name_;
+  std::function<std::optional<config::address>()> look_up_;
   transport::credentials own_;
 };
 

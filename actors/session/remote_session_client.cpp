@@ -100,12 +100,6 @@ void remote_session_client_state::enter(size_t index,
   retry(err.what());
 }
 
-void remote_session_client_state::require_allowed(
-  const config::address& where, const std::string& from) const {
-  if (!parts_.own.leaves_host())
-    config::require_loopback(where, from);
-}
-
 // The shards that this node connects to, at once or when one of them leads.
 std::vector<config::address>
 remote_session_client_state::shards_of(const proto::Welcome& welcome) const {
@@ -334,10 +328,7 @@ void remote_session_client_state::retry(const std::string& why) try {
     self_->send(self_, tick_atom_v);
     return;
   }
-  if (auto found = parts_.look_up ? parts_.look_up() : std::nullopt) {
-    require_allowed(*found, "the file of --init-method");
-    places_.add(*found);
-  }
+  look_for_lead();
   auto may_move = parts_.begins_anew || (parts_.follows && participant_);
   wait_for_lead(attempts_.failed(clock_.elapsed(self_)),
                 may_move ? time_to_begin_anew : 0, why);

@@ -137,8 +137,6 @@ struct remote_session_client_parts : lead_search {
   /// Whether the node looks for the lead at the other nodes, too, where they go
   /// on without one that has died.
   bool follows = false;
-  /// Where a lead says that it is, now; may be empty.
-  std::function<std::optional<config::address>()> look_up{};
   /// Whether the participant goes on although this setting of the run has
   /// changed; empty: it never does.
   std::function<bool(const std::string& key)> goes_on{};
@@ -168,8 +166,6 @@ private:
   void measure(const proto::Welcome& welcome);
   void enter(size_t index, const proto::Welcome& welcome,
              const gateway_actor& gateway);
-  void require_allowed(const config::address& where,
-                       const std::string& from) const;
   std::vector<config::address> shards_of(const proto::Welcome& welcome) const;
   bool needs_frozen(const proto::Welcome& welcome) const;
   void download(const proto::Welcome& welcome, const gateway_actor& gateway);

@@ -156,7 +156,7 @@ void shard_session_client_state::drop_links() {
 
 // A lead that has only lost this node, and lives, refuses it within
 // `for_its_return`; else it counts as dead.
-void shard_session_client_state::retry(const std::string& why) {
+void shard_session_client_state::retry(const std::string& why) try {
   auto now = clock_.elapsed(self_);
   auto delay = attempts_.failed(now);
   auto is_dead = !delay || (lost_at_ && now - *lost_at_ > for_its_return);
@@ -165,7 +165,10 @@ void shard_session_client_state::retry(const std::string& why) {
   if (is_dead && parts_.without_lead)
     if (auto how = parts_.without_lead(lost_at_ ? connection_lost : why))
       return end(*how);
+  look_for_lead();
   wait_for_lead(delay, parts_.begins_anew ? time_to_begin_anew : 0, why);
+} catch (const failure& err) {
+  end_for(err);
 }
 
 // The holder of the lock lives, or its file server does not know yet that it is

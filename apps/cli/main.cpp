@@ -236,8 +236,9 @@ private:
   app::node node_;
 };
 
-exit_status run(const config::resolved& config, app::signal_pump& signals,
-                app::earlier_start earlier, char** arguments) {
+exit_status run(const config::resolved& config, app::meeting_file* meeting,
+                app::signal_pump& signals, app::earlier_start earlier,
+                char** arguments) {
   require_files(config.values);
   init_messages();
   caf::actor_system_config settings;
@@ -263,6 +264,8 @@ exit_status run(const config::resolved& config, app::signal_pump& signals,
                   exchange, own});
   });
   signals.begun();
+  if (meeting != nullptr && node.life)
+    or_leave([&] { meeting->note_life(*node.life); });
   std::optional<own_worker> worker;
   if (peer && both.shard_is_over()) // The run was complete before.
     both.worker_ended({});
@@ -364,7 +367,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(
       is_virtual(call.config.values)
         ? run_virtual(call.config, signals, earlier)
-        : run(call.config, signals, std::move(earlier), argv));
+        : run(call.config, meeting.get(), signals, std::move(earlier), argv));
   } catch (const std::exception& err) {
     return static_cast<int>(complain_of(err));
   }

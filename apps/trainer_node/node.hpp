@@ -26,6 +26,8 @@ struct node {
   std::filesystem::path directory = {};
   /// Of that directory; or null. It outlives the actors, for a next life.
   std::shared_ptr<const config::run_lock> lock = {};
+  /// Of the run, if this process leads it.
+  std::optional<life_number> life = {};
 };
 
 /// Called once, on any thread, when this process's part of the run is over.

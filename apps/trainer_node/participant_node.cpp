@@ -169,9 +169,9 @@ remote_session_client_parts session_parts_of(const participant_plan& plan) {
                          plan.settings](const proto::Welcome& welcome) {
     return measure_bfloat16(settings, welcome);
   };
-  if (plan.meeting_file)
-    out.look_up = [file = *plan.meeting_file] {
-      return read_meeting_file(file);
+  if (plan.meeting)
+    out.look_up = [place = *plan.meeting] {
+      return read_meeting_file(place);
     };
   return out;
 }

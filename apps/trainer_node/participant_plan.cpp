@@ -2,7 +2,7 @@
 
 #include "actors/own_loop/training.hpp"
 #include "apps/startup/next_life.hpp"
-#include "config/sources/launcher.hpp"
+#include "config/sources/rendezvous.hpp"
 #include "config/values/address.hpp"
 
 namespace troupe::app {
@@ -27,8 +27,8 @@ participant_plan plan_participant(const config::settings& settings,
   // A worker whose node has a shard ends with that shard, so it need not
   // follow.
   out.follows = settings.what == config::role::evaluator || cluster.join;
-  if (out.follows)
-    out.meeting_file = config::find_meeting_file(cluster);
+  if (out.follows || cluster.topology == config::topology_kind::star)
+    out.meeting = config::find_meeting(cluster);
   out.begins_anew = this_life().has_value();
   return out;
 }

@@ -3,10 +3,10 @@
 // its first actor. Made by main's thread.
 
 #include "apps/trainer_node/participants.hpp"
+#include "config/sources/rendezvous.hpp"
 #include "config/text/settings.hpp"
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -21,8 +21,9 @@ struct participant_plan {
   bool awaits_score = false;      ///< The run ends with its last score.
   bool follows = false;     ///< Looks for its lead at the other nodes, too.
   bool begins_anew = false; ///< Together with all nodes of the run.
-  /// Where a lead says that it is; only for a node that follows.
-  std::optional<std::filesystem::path> meeting_file;
+  /// Where a lead says that it is; not for a worker that ends with the shard of
+  /// its node.
+  std::optional<config::meeting_place> meeting;
 };
 
 /// @param process What computes for the node instead of this process, if any.

@@ -188,7 +188,7 @@ node start_server(caf::actor_system& system, const config::resolved& given,
                       make_admission_parts(system, plan, life, with), *door,
                       advertised);
   return {[lead = life.with.lead] { anon_send(lead, stop_atom_v); },
-          plan.from.directory.path, plan.from.directory.lock};
+          plan.from.directory.path, plan.from.directory.lock, plan.from.life};
 }
 
 } // namespace troupe::app

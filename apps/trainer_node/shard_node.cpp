@@ -8,6 +8,7 @@
 #include "actors/weights/server_model.hpp"
 #include "apps/startup/hello.hpp"
 #include "apps/startup/listening_ports.hpp"
+#include "apps/startup/meeting_file.hpp"
 #include "apps/startup/next_life.hpp"
 #include "apps/startup/own_address.hpp"
 #include "apps/startup/resources.hpp"
@@ -183,6 +184,11 @@ node start_shard(caf::actor_system& system, const config::resolved& config,
   }
   parts.patience_with_lock = patience_with_lock(settings);
   parts.waits_after_failure = !config::is_peer(settings);
+  if (auto place = config::find_meeting(settings.cluster);
+      place && !config::is_peer(settings))
+    parts.look_up = [place = *place] {
+      return read_meeting_file(place);
+    };
   parts.make = [&system, settings, supervisor, exchange = options.exchange,
                 own = options.own,
                 nodes](const proto::Welcome& welcome,

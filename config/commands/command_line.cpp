@@ -7,6 +7,7 @@
 #include "config/rules/small_networks.hpp"
 #include "config/rules/validate.hpp"
 #include "config/sources/next_life_settings.hpp"
+#include "config/sources/rendezvous.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/version.hpp"
 
@@ -33,6 +34,7 @@ struct start {
     append(weakest, all);
     auto result = resolve(weakest);
     result.values.what = what;
+    take_rendezvous(result);
     if (what == role::automatic)
       assign_role(result, by);
     else

@@ -29,7 +29,7 @@ constexpr std::string_view step_schedule =
   "here it is --lr-schedule 'step(every=30,factor=0.1)'";
 
 /// Names have '-' where the other program has '_'.
-constexpr std::array<foreign_flag, 53> foreign_flags{{
+constexpr std::array<foreign_flag, 52> foreign_flags{{
   // main.py
   {"-a", "here it is --network NAME"},
   {"--arch", "here it is --network NAME"},
@@ -75,7 +75,6 @@ constexpr std::array<foreign_flag, 53> foreign_flags{{
   {"--node-rank", by_launcher},
   {"--nnodes", by_launcher},
   {"--nproc-per-node", by_launcher},
-  {"--rdzv-endpoint", by_launcher},
   {"--master-addr", "here it is --host HOST"},
   {"--master-port", "here it is --port PORT"},
   {"--num-gpus", on_gpu},

@@ -1,7 +1,7 @@
 #include "config/rules/network_settings.hpp"
 
 #include "config/schema/paths.hpp"
-#include "config/sources/launcher.hpp"
+#include "config/sources/rendezvous.hpp"
 #include "config/values/address.hpp"
 
 #include <array>
@@ -24,10 +24,10 @@ void check_places(const resolved& all) {
     return;
   auto leads = is_peer(all.values) && !is_remote_shard(all.values);
   if (leads && parse_address(cluster.listen).port == 0 &&
-      !find_meeting_file(cluster))
+      !find_meeting(cluster))
     refuse(all, "cluster.listen",
            "nobody could know the port: the peer of rank 0 takes a free one "
-           "only with --init-method file:///PATH");
+           "only with --rdzv-backend file or --init-method file:///PATH");
 }
 
 /// What a node shows, and by what it knows the others, must be enough for both

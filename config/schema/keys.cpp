@@ -18,6 +18,15 @@ const key* find_if(Match match) {
   return found == keys.end() ? nullptr : &*found;
 }
 
+/// What torch calls a key of ours.
+struct other_name {
+  std::string_view section;
+  std::string_view name;
+  std::string_view ours;
+};
+
+constexpr other_name other_names[] = {{"cluster", "rdzv-id", "run-id"}};
+
 std::string unknown_section(std::string_view section) {
   return "unknown section [" + shown(section) + "]" +
          did_you_mean(section, all_sections());
@@ -79,12 +88,18 @@ const key& key_of(std::string_view id) {
 }
 
 const key* find_key(std::string_view section, std::string_view name) {
+  for (const auto& other : other_names)
+    if (other.section == section && other.name == name)
+      name = other.ours;
   return find_if([=](const key& each) {
     return each.section == section && each.name == name;
   });
 }
 
 const key* find_flag(std::string_view flag) {
+  for (const auto& other : other_names)
+    if (other.name == flag)
+      flag = other.ours;
   return find_if([flag](const key& each) { return each.flag == flag; });
 }
 

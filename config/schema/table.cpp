@@ -22,6 +22,11 @@ const std::vector<std::string>& tls_versions() {
   return all;
 }
 
+const std::vector<std::string>& rendezvous_backends() {
+  static const std::vector<std::string> all{"static", "file"};
+  return all;
+}
+
 void add_cluster(std::vector<key>& table) {
   using s = cluster_settings;
   section_of at{table, "cluster", &settings::cluster};
@@ -58,6 +63,15 @@ void add_cluster(std::vector<key>& table) {
          "where the nodes of a --role auto launch meet: env://, "
          "tcp://HOST:PORT or file:///PATH",
          rules::init_method);
+  at.add("rdzv-backend", &s::rdzv_backend, scope::node,
+         choices(rendezvous_backends()),
+         "how a node finds the parameter server. static: it is given the "
+         "address; file: the server writes it into a folder that all see",
+         one_of{rendezvous_backends()});
+  at.add("rdzv-endpoint", &s::rdzv_endpoint, scope::node, "HOST:PORT|DIR",
+         "static: the same as host and port; file: the folder, where runs are "
+         "told apart by --rdzv-id NAME, another spelling of --run-id",
+         rules::path);
   at.add("join", &s::join, scope::node, "BOOL",
          "with --topology peers: joins a run that is under way, as a worker; "
          "the next time that the weights are dealt out it gets its part");

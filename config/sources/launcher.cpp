@@ -1,6 +1,7 @@
 #include "config/sources/launcher.hpp"
 
 #include "config/sources/next_life_settings.hpp"
+#include "config/sources/rendezvous.hpp"
 #include "config/sources/service_variables.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
@@ -96,18 +97,6 @@ std::string several_hosts(const environment& all, const launcher& by,
 
 } // namespace
 
-std::optional<std::filesystem::path>
-find_meeting_file(const cluster_settings& cluster) {
-  constexpr std::string_view file = "file://";
-  const auto& method = cluster.init_method;
-  if (!method.starts_with(file))
-    return std::nullopt;
-  std::filesystem::path out{method.substr(file.size())};
-  if (!out.is_absolute() || !out.has_filename())
-    return std::nullopt;
-  return out;
-}
-
 std::optional<launch> read_launch(const environment& variables) {
   for (const auto& by : launchers) {
     if (variable(variables, by.rank).empty() ||
@@ -140,8 +129,7 @@ void take_init_method(resolved& all) {
   constexpr std::string_view tcp = "tcp://";
   const auto& method = all.values.cluster.init_method;
   auto is_next_life = all.origin_of("cluster.host").where == next_life_variable;
-  if (method == "env://" || find_meeting_file(all.values.cluster) ||
-      is_next_life)
+  if (method == "env://" || find_meeting(all.values.cluster) || is_next_life)
     return;
   if (!method.starts_with(tcp))
     refuse(all, "cluster.init-method",
@@ -228,7 +216,7 @@ void assign_role(resolved& all, const std::optional<launch>& given) {
   auto by = given ? *given : launch_of(all);
   auto& cluster = all.values.cluster;
   auto tells_by_file =
-    find_meeting_file(cluster) &&
+    find_meeting(cluster) &&
     !(cluster.listen + cluster.advertise + cluster.interface).empty();
   if (!by.several_hosts.empty() && !tells_by_file && is_loopback(cluster.host))
     refuse(all, "cluster.host",

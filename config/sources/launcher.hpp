@@ -25,7 +25,6 @@
 
 #include "config/sources/resolve.hpp"
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,10 +41,6 @@ struct launch {
   /// Host and port; our own variables take precedence.
   std::vector<given> meeting_point;
 };
-
-/// The file of `--init-method file:///PATH`; nothing for other methods.
-std::optional<std::filesystem::path>
-find_meeting_file(const cluster_settings& cluster);
 
 /// Reads the launch variables; nothing when there are none. Throws
 /// `usage_error` when they make no sense.

@@ -119,6 +119,10 @@ struct cluster_settings {
   /// Where nodes of a `--role auto` launch meet, as torch spells it: env:// or
   /// tcp://HOST:PORT.
   std::string init_method = "env://";
+  /// How a node finds the lead: static, at a given address; file, in a folder
+  /// that all nodes see.
+  std::string rdzv_backend = "static";
+  std::string rdzv_endpoint; ///< static: HOST:PORT; file: the folder.
   bool join = false; ///< A peer of a run that is under way, at first a worker.
   bool reshard_on_join = false; ///< It gets a shard as soon as it has come.
   /// Whether the cluster has an evaluator. If not given, `--simulate` has one,

@@ -359,6 +359,23 @@ TEST_CASE("what only some roles can do is refused to the others", "[bad]") {
   CHECK(said(lead + "--listen 127.0.0.1:0")
           .starts_with("--listen 127.0.0.1:0: nobody could know the port"));
   CHECK(said(lead + "--listen 127.0.0.1:0 --init-method file:///meet") == "");
+  const std::string meets = "--role worker --rdzv-backend file ";
+  CHECK(said(meets + "--rdzv-id a") ==
+        "--rdzv-backend file: needs --rdzv-endpoint DIR, a folder that all "
+        "nodes see");
+  CHECK(said(meets + "--rdzv-endpoint meet") ==
+        "--rdzv-backend file: needs --rdzv-id NAME, the same at all nodes of "
+        "the run");
+  CHECK(said(meets + "--rdzv-endpoint meet --rdzv-id a/b")
+          .starts_with("--run-id a/b: names a file of --rdzv-endpoint"));
+  CHECK(said(meets + "--rdzv-endpoint meet --rdzv-id a") == "");
+  CHECK(said("--role worker --rdzv-backend etcd")
+          .starts_with("--rdzv-backend etcd: must be one of static, file"));
+  CHECK(said("--role worker --rdzv-endpoint meet")
+          .starts_with("--rdzv-endpoint meet: "));
+  CHECK(said("--role worker --rdzv-endpoint 127.0.0.1:29500") == "");
+  CHECK(said(lead + "--listen 127.0.0.1:0 --rdzv-backend file --rdzv-endpoint "
+                    "meet --rdzv-id a") == "");
   CHECK(said("--role worker --rank 1") == "");
   CHECK(said("--role worker --transport inproc")
           .starts_with("--transport inproc: connects actors of one process"));

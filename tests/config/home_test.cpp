@@ -42,10 +42,11 @@ private:
 };
 
 const std::vector<std::pair<std::string, std::string>> settings_with_paths{
-  {"training.train-dir", ""}, {"training.init", ""},
-  {"training.resume", ""},    {"training.compute-socket", ""},
-  {"data.data-dir", ""},      {"evaluation.follow", ""},
-  {"simulation.faults", ""},  {"cluster.init-method", "file://"}};
+  {"training.train-dir", ""},   {"training.init", ""},
+  {"training.resume", ""},      {"training.compute-socket", ""},
+  {"data.data-dir", ""},        {"evaluation.follow", ""},
+  {"simulation.faults", ""},    {"cluster.init-method", "file://"},
+  {"cluster.rdzv-endpoint", ""}};
 
 } // namespace
 

@@ -19,6 +19,8 @@ inline const std::map<std::string, std::string>& samples() {
     {"cluster.interface", "eth1"},
     {"cluster.topology", "peers"},
     {"cluster.init-method", "tcp://127.0.0.1:29500"},
+    {"cluster.rdzv-backend", "file"},
+    {"cluster.rdzv-endpoint", "/shared/meet"},
     {"cluster.join", "true"},
     {"cluster.reshard-on-join", "true"},
     {"cluster.evaluator", "true"},

@@ -202,8 +202,7 @@ TEST_CASE("nobody dials or tells an address beyond loopback, whoever names "
     auto lead = start_peer(on, 0, 2, far, meet);
     lead.await("listening ");
     auto other = start_peer(on, 1, 2, {}, meet);
-    check_refusal(other, 2,
-                  ", which the file of --init-method names, " + advice);
+    check_refusal(other, 2, ", which the meeting file names, " + advice);
   }
   SECTION("the list of a run's peers") {
     auto lead = start_peer(on, 0, 3, {"--insecure-network"});

@@ -358,9 +358,8 @@ TEST_CASE("addresses beyond loopback that others name need consent, too") {
     },
     nobody, "10.0.0.2");
   CHECK(how.status == 2);
-  CHECK(
-    how.line.find("which the file of --init-method names, is no loopback") !=
-    std::string::npos);
+  CHECK(how.line.find("which the meeting file names, is no loopback") !=
+        std::string::npos);
 }
 
 TEST_CASE("that a node waits is said once, and late where a lead begins anew") {
