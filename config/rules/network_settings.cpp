@@ -85,9 +85,10 @@ void check_network(const resolved& all) {
   if (alone)
     return;
   auto looks_for_it = joins(all.values.what) || is_remote_shard(all.values);
-  if (looks_for_it && cluster.port == 0)
+  if (looks_for_it && cluster.port == 0 && !find_meeting(cluster))
     refuse(all, "cluster.port",
            "only the parameter server can take any free port");
+  check_rendezvous(all);
   check_trust(all);
   check_places(all);
   const auto* wanted = find_path(cluster.transport);

@@ -2,6 +2,7 @@
 
 #include "config/sources/next_life_settings.hpp"
 #include "config/text/failure.hpp"
+#include "config/text/value.hpp"
 #include "config/values/address.hpp"
 
 namespace troupe::config {
@@ -27,8 +28,25 @@ bool meets_by_file(const cluster_settings& cluster) {
   return cluster.rdzv_backend == "file";
 }
 
-void require_file_settings(const resolved& all) {
+} // namespace
+
+std::optional<meeting_place> find_meeting(const cluster_settings& cluster) {
+  if (meets_by_file(cluster))
+    return meeting_place{std::filesystem::path{cluster.rdzv_endpoint} /
+                           cluster.run_id,
+                         endpoint_id,
+                         "--rdzv-endpoint " + cluster.rdzv_endpoint +
+                           " --rdzv-id " + cluster.run_id};
+  if (auto file = file_of_init_method(cluster))
+    return meeting_place{*file, "cluster.init-method",
+                         "--init-method " + cluster.init_method};
+  return std::nullopt;
+}
+
+void check_rendezvous(const resolved& all) {
   const auto& cluster = all.values.cluster;
+  if (!meets_by_file(cluster))
+    return;
   if (cluster.rdzv_endpoint.empty())
     refuse(all, "cluster.rdzv-backend",
            "needs --rdzv-endpoint DIR, a folder that all nodes see");
@@ -45,27 +63,12 @@ void require_file_settings(const resolved& all) {
            "names a file, as --rdzv-endpoint does: give one of them");
 }
 
-} // namespace
-
-std::optional<meeting_place> find_meeting(const cluster_settings& cluster) {
-  if (meets_by_file(cluster))
-    return meeting_place{std::filesystem::path{cluster.rdzv_endpoint} /
-                           cluster.run_id,
-                         endpoint_id,
-                         "--rdzv-endpoint " + cluster.rdzv_endpoint +
-                           " --rdzv-id " + cluster.run_id};
-  if (auto file = file_of_init_method(cluster))
-    return meeting_place{*file, "cluster.init-method",
-                         "--init-method " + cluster.init_method};
-  return std::nullopt;
-}
-
 void take_rendezvous(resolved& all) {
   const auto& cluster = all.values.cluster;
-  if (meets_by_file(cluster))
-    return require_file_settings(all);
+  auto what = all.values.what;
+  auto is_node = what != role::none && what != role::simulate;
   // In a run's next life the lead may be elsewhere.
-  if (cluster.rdzv_endpoint.empty() ||
+  if (!is_node || meets_by_file(cluster) || cluster.rdzv_endpoint.empty() ||
       all.origin_of("cluster.host").where == next_life_variable)
     return;
   try {

@@ -21,8 +21,11 @@ struct meeting_place {
 /// Nothing where nodes are given the address.
 std::optional<meeting_place> find_meeting(const cluster_settings& cluster);
 
-/// With `--rdzv-backend static` the endpoint is host and port. Throws
-/// `usage_error` when backend, endpoint and id do not fit together.
+/// With `--rdzv-backend static` the endpoint of a node is its host and port.
+/// Throws `usage_error` when it is no address.
 void take_rendezvous(resolved& all);
+
+/// Throws `usage_error` when backend, endpoint and id do not fit together.
+void check_rendezvous(const resolved& all);
 
 } // namespace troupe::config

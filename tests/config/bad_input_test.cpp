@@ -367,7 +367,7 @@ TEST_CASE("what only some roles can do is refused to the others", "[bad]") {
         "--rdzv-backend file: needs --rdzv-id NAME, the same at all nodes of "
         "the run");
   CHECK(said(meets + "--rdzv-endpoint meet --rdzv-id a/b")
-          .starts_with("--run-id a/b: names a file of --rdzv-endpoint"));
+          .starts_with("--rdzv-id a/b: names a file of --rdzv-endpoint"));
   CHECK(said(meets + "--rdzv-endpoint meet --rdzv-id a") == "");
   CHECK(said("--role worker --rdzv-backend etcd")
           .starts_with("--rdzv-backend etcd: must be one of static, file"));

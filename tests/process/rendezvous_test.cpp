@@ -56,8 +56,8 @@ TEST_CASE("nodes find their own of two runs in one folder, and the file goes "
   auto scores = day.node("evaluator");
   for (auto* each : {&by_day, &early, &scores, &by_night, &late})
     check_end(*each, 0);
-  CHECK(early.said("run 'day 1'"));
-  CHECK(late.said("run 'night'"));
+  CHECK(early.said("run day 1"));
+  CHECK(late.said("run night"));
   CHECK(files_below(day.folder()).empty());
 }
 
