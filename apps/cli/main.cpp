@@ -348,6 +348,9 @@ int main(int argc, char** argv) {
       call.text = app::list_networks();
     if (call.what == config::action::list_datasets)
       call.text = app::list_datasets();
+    if (call.what == config::action::run)
+      for (const auto& line : call.config.decisions)
+        say(line);
     if (call.what == config::action::run ||
         call.what == config::action::evaluate)
       for (const auto& note : call.config.notes)

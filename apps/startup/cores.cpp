@@ -2,6 +2,7 @@
 
 #include "config/patterns/placement.hpp"
 #include "config/schema/policies.hpp"
+#include "config/sources/launcher_table.hpp"
 #include "config/text/value.hpp"
 #include "config/values/address.hpp"
 
@@ -134,28 +135,7 @@ void take_group(cgroup_limits& out, const fs::path& root,
                 "cpuset.cpus");
 }
 
-// -- the launcher -------------------------------------------------------------
-
-std::string variable(const config::environment& all, const char* name) {
-  auto found = all.find(name);
-  return found == all.end() ? "" : found->second;
-}
-
-/// Slurm's "4(x2),3": the number for this node.
-std::optional<uint32_t> tasks_of_node(const std::string& list, uint32_t node) {
-  for (const auto& part : split(list, ',')) {
-    auto open = part.find("(x");
-    auto times = open == part.npos
-                   ? std::optional<uint32_t>{1}
-                   : number_in(part.substr(open + 2, part.size() - open - 3));
-    if (!times)
-      return std::nullopt;
-    if (node < *times)
-      return number_in(part.substr(0, open));
-    node -= *times;
-  }
-  return std::nullopt;
-}
+// -- sharing ------------------------------------------------------------------
 
 uint32_t allowed_by_kernel() {
   cpu_set_t set;
@@ -175,7 +155,8 @@ uint32_t sharers(const config::settings& settings, const cpu_facts& cpus) {
   auto workers = settings.cluster.workers;
   if (settings.what == config::role::simulate)
     return workers * std::max(1u, cpus.launched);
-  if (cpus.launched > 0) // One may be the parameter server.
+  // One may be the parameter server. One alone may have started workers itself.
+  if (cpus.launched > 1)
     return std::min(cpus.launched, workers);
   return meets_on_loopback(settings) ? workers : 1;
 }
@@ -240,20 +221,6 @@ cgroup_limits read_cgroups(const fs::path& root) {
   return out;
 }
 
-void read_launched(cpu_facts& out, const config::environment& variables) {
-  if (auto torchrun = number_in(variable(variables, "LOCAL_WORLD_SIZE"))) {
-    out.launched = *torchrun;
-    return;
-  }
-  auto found = number_in(variable(variables, "OMPI_COMM_WORLD_LOCAL_SIZE"));
-  if (!found)
-    found =
-      tasks_of_node(variable(variables, "SLURM_STEP_TASKS_PER_NODE"),
-                    number_in(variable(variables, "SLURM_NODEID")).value_or(0));
-  out.launched = found.value_or(0);
-  out.bound = found.has_value();
-}
-
 uint64_t find_memory() {
   auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
   auto all = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
@@ -269,7 +236,9 @@ cpu_facts find_cpus() {
   auto limits = read_cgroups();
   out.cores = std::min(out.cores, limits.cores.value_or(out.cores));
   out.quota = limits.quota;
-  read_launched(out, config::process_environment());
+  auto here = config::find_local_place(config::process_environment());
+  out.launched = here.processes;
+  out.bound = here.bound;
   return out;
 }
 

@@ -5,7 +5,6 @@
 //
 // Free functions, called when the process starts; thread-safe.
 
-#include "config/sources/resolve.hpp"
 #include "config/text/settings.hpp"
 
 #include <cstdint>
@@ -49,9 +48,6 @@ struct cgroup_limits {
 
 /// @param root The folder that contains /proc and /sys.
 cgroup_limits read_cgroups(const std::filesystem::path& root = "/");
-
-/// Fills in what the launcher's environment variables tell.
-void read_launched(cpu_facts& out, const config::environment& variables);
 
 /// The facts for this process.
 cpu_facts find_cpus();

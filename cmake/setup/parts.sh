@@ -95,19 +95,21 @@ unpack_nccl() { # WORK FOLDER
 release_parts=("caf-$caf_version-release" "torch-$torch_version-cpu"
   "catch2-$catch2_version")
 
-setup() { # [--tsan] [--with-cuda] [--parity] [--plan]
-  local option part torch tsan= cuda= parity= plan= parts=("${release_parts[@]}") absent= packages
+setup() { # [--tsan] [--with-cuda] [--parity] [--launchers] [--plan]
+  local option part torch tsan= cuda= parity= launchers= plan= parts=("${release_parts[@]}") absent= packages
   for option; do
     case $option in
       --tsan) tsan=1 parts+=("caf-$caf_version-tsan") ;;
       --with-cuda) cuda=1 parts+=("nccl-$nccl_version") ;;
       --parity) parity=1 parts+=("$parity_folder") ;;
+      --launchers) launchers=1 ;;
       --plan) plan=1 ;;
-      *) die "setup: unknown option $option (known: --tsan, --with-cuda, --parity, --plan)" ;;
+      *) die "setup: unknown option $option (known: --tsan, --with-cuda, --parity, --launchers, --plan)" ;;
     esac
   done
   mapfile -t packages < <(packages_of_system)
   if [[ $parity ]]; then packages+=($(wheel_packages)); fi
+  if [[ $launchers ]]; then packages+=($(launcher_packages)); fi
   if [[ $plan ]]; then
     show_plan
     return

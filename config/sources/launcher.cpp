@@ -1,8 +1,8 @@
 #include "config/sources/launcher.hpp"
 
 #include "config/sources/next_life_settings.hpp"
+#include "config/sources/ps_lite.hpp"
 #include "config/sources/rendezvous.hpp"
-#include "config/sources/service_variables.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 #include "config/text/value.hpp"
@@ -13,115 +13,6 @@ namespace troupe::config {
 namespace {
 
 using source = origin::source;
-
-struct launcher {
-  const char* rank;
-  const char* processes;
-  const char* here; ///< Processes on this host; or null.
-};
-
-constexpr launcher launchers[] = {
-  {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"},
-  {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-   "OMPI_COMM_WORLD_LOCAL_SIZE"},
-  {"SLURM_PROCID", "SLURM_NTASKS", nullptr},
-};
-
-std::string variable(const environment& all, std::string_view name) {
-  auto found = all.find(name);
-  return found == all.end() ? "" : found->second;
-}
-
-uint32_t number(const environment& all, const std::string& name) {
-  auto text = variable(all, name);
-  try {
-    return parse<uint32_t>(text);
-  } catch (const bad_value& why) {
-    throw usage_error(name + "=" + shown(text) + ": " + why.what());
-  }
-}
-
-/// The port of the parameter server: MASTER_PORT, or the next one if torchrun
-/// itself listens there.
-std::string port_of(const environment& all) {
-  auto port = number(all, "MASTER_PORT");
-  auto taken = variable(all, "TORCHELASTIC_USE_AGENT_STORE") == "True";
-  return std::to_string(taken ? uint64_t{port} + 1 : port);
-}
-
-std::vector<given> meeting_point(const environment& all) {
-  std::vector<given> result;
-  if (auto host = variable(all, "MASTER_ADDR"); !host.empty())
-    result.push_back(
-      {&key_of("cluster.host"), host, {source::environment, "MASTER_ADDR"}});
-  // A service of Kubernetes named `master` sets this one, too.
-  if (!variable(all, "MASTER_PORT").empty() &&
-      !is_surely_of_a_service(all, "MASTER_PORT"))
-    result.push_back({&key_of("cluster.port"),
-                      port_of(all),
-                      {source::environment, "MASTER_PORT"}});
-  return result;
-}
-
-bool is_slurm(const launcher& by) {
-  return by.here == nullptr;
-}
-
-/// Slurm tells a batch script that it is process 0 of all processes of the job,
-/// but it is alone: only srun starts the others, and numbers its steps.
-void require_step(const environment& all) {
-  auto in_a_job = !variable(all, "SLURM_JOB_ID").empty();
-  auto in_a_step = !variable(all, "SLURM_STEP_ID").empty() ||
-                   !variable(all, "SLURM_STEPID").empty();
-  if (in_a_job && !in_a_step)
-    throw usage_error("--role auto: SLURM_PROCID and SLURM_NTASKS are those of "
-                      "a Slurm job, but this process is of none of its steps "
-                      "(no SLURM_STEP_ID): start it with srun");
-}
-
-/// "SLURM_NNODES=2", if that says that the processes are not all on this host.
-std::string several_hosts(const environment& all, const launcher& by,
-                          uint32_t processes) {
-  if (!is_slurm(by)) {
-    auto here = variable(all, by.here);
-    return !here.empty() && number(all, by.here) < processes
-             ? std::string{by.here} + "=" + here
-             : "";
-  }
-  for (std::string name :
-       {"SLURM_STEP_NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES"})
-    if (auto nodes = variable(all, name); !nodes.empty())
-      return number(all, name) > 1 ? name + "=" + nodes : "";
-  return "";
-}
-
-} // namespace
-
-std::optional<launch> read_launch(const environment& variables) {
-  for (const auto& by : launchers) {
-    if (variable(variables, by.rank).empty() ||
-        variable(variables, by.processes).empty())
-      continue;
-    launch result{number(variables, by.rank),
-                  number(variables, by.processes),
-                  by.rank,
-                  by.processes,
-                  "",
-                  meeting_point(variables)};
-    if (result.rank >= result.processes)
-      throw usage_error(result.rank_variable + "=" +
-                        std::to_string(result.rank) + ": must be below " +
-                        result.processes_variable + "=" +
-                        std::to_string(result.processes));
-    if (is_slurm(by))
-      require_step(variables);
-    result.several_hosts = several_hosts(variables, by, result.processes);
-    return result;
-  }
-  return std::nullopt;
-}
-
-namespace {
 
 /// Host and port of --init-method, if it has any. Those of a file are read when
 /// the node starts. In a run's next life the lead may be elsewhere.
@@ -151,8 +42,8 @@ launch launch_of(const resolved& all) {
   if (cluster.topology != topology_kind::peers || !cluster.rank ||
       !all.is_explicit("cluster.workers"))
     throw usage_error(
-      "--role auto: no launch environment (RANK and WORLD_SIZE, "
-      "OMPI_COMM_WORLD_RANK and _SIZE, or SLURM_PROCID and SLURM_NTASKS); give "
+      "--role auto: no variables of a launcher that is known "
+      "(docs/launchers.md has them; in a Slurm job start it with srun); give "
       "--role ps, worker or evaluator, or --topology peers with --rank and "
       "--workers");
   if (*cluster.rank >= cluster.workers)
@@ -178,6 +69,15 @@ void assign_joiner(resolved& all) {
   all.values.what = role::worker;
 }
 
+/// What says so already stays the source of the number.
+void set_workers(resolved& all, uint32_t workers, const std::string& variable) {
+  if (all.is_default("cluster.workers") ||
+      all.values.cluster.workers != workers)
+    all.set_value({&key_of("cluster.workers"),
+                   std::to_string(workers),
+                   {source::environment, variable}});
+}
+
 /// A process of a cluster in which every node is a worker and a shard.
 void assign_peer(resolved& all, const launch& by, const std::string& size) {
   auto nodes = by.processes;
@@ -200,33 +100,30 @@ void assign_peer(resolved& all, const launch& by, const std::string& size) {
     all.values.what = role::evaluator;
     return;
   }
-  for (auto id : {"cluster.workers", "cluster.shards"})
-    set_value(id, nodes, by.processes_variable);
+  set_workers(all, nodes, by.processes_variable);
+  set_value("cluster.shards", nodes, by.processes_variable);
   fill_in_batch_size(all);
   all.values.what = role::ps;
   set_value("cluster.rank", by.rank, by.rank_variable);
 }
 
-} // namespace
-
-void assign_role(resolved& all, const std::optional<launch>& given) {
-  take_init_method(all);
-  if (all.values.cluster.join)
-    return assign_joiner(all);
-  auto by = given ? *given : launch_of(all);
-  auto& cluster = all.values.cluster;
+void require_reachable(const resolved& all, const launch& by) {
+  const auto& cluster = all.values.cluster;
   auto tells_by_file =
     find_meeting(cluster) &&
     !(cluster.listen + cluster.advertise + cluster.interface).empty();
-  if (!by.several_hosts.empty() && !tells_by_file && is_loopback(cluster.host))
+  if (!by.several_hosts.empty() && by.processes > 1 && !tells_by_file &&
+      is_loopback(cluster.host))
     refuse(all, "cluster.host",
-           "only this host reaches it, but " + by.several_hosts + " of " +
-             by.processes_variable + "=" + std::to_string(by.processes) +
-             " says that there are others: give --host or MASTER_ADDR "
-             "with the host of process 0");
-  auto size = by.processes_variable + "=" + std::to_string(by.processes);
-  if (cluster.topology == topology_kind::peers)
-    return assign_peer(all, by, size);
+           "only this host reaches it, but " + by.several_hosts +
+             " says that there are others: give --host or MASTER_ADDR with "
+             "the host of process 0" +
+             by.host_hint);
+}
+
+/// A process of a cluster with a parameter server.
+void assign_member(resolved& all, const launch& by, const std::string& size) {
+  const auto& cluster = all.values.cluster;
   auto with_evaluator = cluster.evaluator.value_or(false);
   auto others = with_evaluator ? 2u : 1u;
   auto wanted = std::string{"a parameter server"} +
@@ -239,9 +136,7 @@ void assign_role(resolved& all, const std::optional<launch>& given) {
     refuse(all, "cluster.workers",
            "does not fit " + size + ", which makes " + wanted +
              std::to_string(workers) + " workers");
-  all.set_value({&key_of("cluster.workers"),
-                 std::to_string(workers),
-                 {source::environment, by.processes_variable}});
+  set_workers(all, workers, by.processes_variable);
   fill_in_batch_size(all);
   auto& what = all.values.what;
   what = by.rank == 0         ? role::ps
@@ -251,6 +146,97 @@ void assign_role(resolved& all, const std::optional<launch>& given) {
     all.set_value({&key_of("cluster.rank"),
                    std::to_string(by.rank - 1),
                    {source::environment, by.rank_variable}});
+}
+
+/// For a launcher that does not tell how many processes there are.
+void count_processes(const resolved& all, launch& by) {
+  const auto& cluster = all.values.cluster;
+  const auto& from = all.origin_of("cluster.workers");
+  if (all.is_default("cluster.workers"))
+    throw usage_error(by.facts.front() +
+                      ": this launcher does not say how many processes there "
+                      "are: give --workers, or TROUPE_CLUSTER_WORKERS");
+  by.processes = cluster.workers +
+                 (cluster.topology == topology_kind::peers ? 0 : 1) +
+                 (cluster.evaluator.value_or(false) ? 1 : 0);
+  by.processes_variable = from.where;
+  if (by.rank >= by.processes)
+    throw usage_error(by.facts.front() + ": must be below " +
+                      std::to_string(by.processes) +
+                      ", the number of processes of a cluster with " +
+                      count(cluster.workers, "worker"));
+  by.facts.push_back(all.cite("cluster.workers"));
+}
+
+bool is_lead(const settings& all) {
+  return all.what == role::ps && all.cluster.rank.value_or(0) == 0;
+}
+
+/// "worker 1"
+std::string name_of(const settings& all) {
+  auto rank = all.cluster.rank ? " " + std::to_string(*all.cluster.rank) : "";
+  if (is_peer(all))
+    return "peer" + rank;
+  if (all.what == role::ps)
+    return rank.empty() ? "parameter server" : "shard" + rank;
+  return print(all.what) + rank;
+}
+
+/// Says where the parameter server or rank 0 is, and who says so.
+std::string place_of_lead(const resolved& all) {
+  const auto& cluster = all.values.cluster;
+  if (find_meeting_file(cluster))
+    return cluster.init_method;
+  auto source_of = [&](const char* id) {
+    return all.is_default(id) ? "default" : all.origin_of(id).where;
+  };
+  auto host = source_of("cluster.host");
+  auto port = source_of("cluster.port");
+  return to_string(address{cluster.host, cluster.port}) + " (" + host +
+         (port == host ? "" : ", " + port) + ")";
+}
+
+/// What is said in the log of a decision that a launcher's variables have made.
+void note_decision(resolved& all, const launch& by) {
+  if (by.facts.empty())
+    return;
+  auto place = by.named ? ""
+                        : ", rank " + std::to_string(by.rank) + " of " +
+                            std::to_string(by.processes);
+  all.decisions.push_back("role         " + name_of(all.values) + place +
+                          ": from " + join(by.facts, ", ") +
+                          (is_lead(all.values) ? "; listens at " : "; dials ") +
+                          place_of_lead(all));
+  if (by.restart.empty() || !is_lead(all.values))
+    return;
+  all.decisions.push_back(
+    "restart      " + by.restart +
+    (all.values.training.resume
+       ? ": goes on, since there is " + all.cite("training.resume")
+       : ": begins a run anew, since nothing says --resume auto, which goes "
+         "on at the newest checkpoint"));
+}
+
+} // namespace
+
+void assign_role(resolved& all, const std::optional<launch>& given) {
+  take_init_method(all);
+  if (all.values.cluster.join)
+    return assign_joiner(all);
+  auto by = given ? *given : launch_of(all);
+  if (by.named) {
+    assign_named_role(all, *by.named);
+    return note_decision(all, by);
+  }
+  if (by.processes == 0)
+    count_processes(all, by);
+  require_reachable(all, by);
+  auto size = by.processes_variable + "=" + std::to_string(by.processes);
+  if (all.values.cluster.topology == topology_kind::peers)
+    assign_peer(all, by, size);
+  else
+    assign_member(all, by, size);
+  note_decision(all, by);
 }
 
 void fit_topology(resolved& all) {

@@ -117,6 +117,9 @@ public:
   /// What this start has to say about its settings, a line each.
   std::vector<std::string> notes;
 
+  /// What a launcher's variables have decided, and which: lines for the log.
+  std::vector<std::string> decisions;
+
   /// Whether these are the settings of a run that is repeated (`--replay`).
   bool is_replay = false;
 

@@ -1,5 +1,6 @@
 #include "models/device/gpu_choice.hpp"
 
+#include "config/sources/launcher_table.hpp"
 #include "models/device/accelerator.hpp"
 
 #include <sys/socket.h>
@@ -66,9 +67,14 @@ std::shared_ptr<const void> claim(const std::string& gpu) {
 } // namespace
 
 gpu_wish wish_of_process(int devices, gpu_owner whose) {
-  return {devices, whose, variable("LOCAL_RANK"),
+  auto rank = config::find_local_place(config::process_environment()).rank;
+  auto local = rank.value_or(config::variable_fact{"LOCAL_RANK", ""});
+  return {devices,
+          whose,
+          local.text,
           variable("CUDA_VISIBLE_DEVICES"),
-          variable("NCCL_MULTI_RANK_GPU_ENABLE") == "1"};
+          variable("NCCL_MULTI_RANK_GPU_ENABLE") == "1",
+          local.name};
 }
 
 std::variant<std::vector<int>, std::string>
@@ -77,14 +83,18 @@ suitable_gpus(const gpu_wish& wish) {
     int rank = -1;
     const auto* end = wish.local_rank.data() + wish.local_rank.size();
     auto [last, error] = std::from_chars(wish.local_rank.data(), end, rank);
+    auto cited = wish.rank_variable + "=" + wish.local_rank;
     if (error != std::errc{} || last != end || rank < 0)
-      return "LOCAL_RANK=" + wish.local_rank + ": must be a whole number";
+      return cited + ": must be a whole number";
     // A process that sees only one GPU was assigned it.
     if (wish.devices == 1 && !wish.visible.empty())
       return std::vector{0};
-    if (rank >= wish.devices && !wish.shared)
-      return "LOCAL_RANK=" + wish.local_rank + ", but there are " +
-             std::to_string(wish.devices) + " GPUs; " + advice;
+    // The first process of the host may be a server without a GPU: then the
+    // last of the others takes the first GPU.
+    auto most = wish.devices - (wish.whose == gpu_owner::worker ? 0 : 1);
+    if (rank > most && !wish.shared)
+      return cited + ", but there are " + std::to_string(wish.devices) +
+             " GPUs; " + advice;
     return std::vector{rank % wish.devices};
   }
   if (wish.whose == gpu_owner::server)

@@ -23,9 +23,12 @@ enum class gpu_owner : uint8_t {
 struct gpu_wish {
   int devices = 1; ///< Visible to the process.
   gpu_owner whose = gpu_owner::worker;
-  std::string local_rank; ///< LOCAL_RANK; empty: not given.
-  std::string visible;    ///< CUDA_VISIBLE_DEVICES; empty: all.
-  bool shared = false;    ///< NCCL_MULTI_RANK_GPU_ENABLE: sharing is allowed.
+  /// Its number among the processes that a launcher has started on this host;
+  /// empty: not given.
+  std::string local_rank;
+  std::string visible; ///< CUDA_VISIBLE_DEVICES; empty: all.
+  bool shared = false; ///< NCCL_MULTI_RANK_GPU_ENABLE: sharing is allowed.
+  std::string rank_variable = "LOCAL_RANK"; ///< That says `local_rank`.
 };
 
 /// The wish of this process, from its environment.

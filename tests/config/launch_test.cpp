@@ -208,7 +208,7 @@ TEST_CASE(
 
 TEST_CASE("peers that do not fit are refused in one line", "[launch]") {
   const std::string peers = "--topology peers ";
-  CHECK(launch_complaint({}, peers).starts_with("--role auto: no launch"));
+  CHECK(launch_complaint({}, peers).starts_with("--role auto: no variables"));
   CHECK(launch_complaint({}, peers + "--rank 4 --workers 4") ==
         "--rank 4: must be below --workers 4");
   CHECK(launch_complaint(torchrun(0, 3), peers + "--shards 2") ==
@@ -359,9 +359,10 @@ TEST_CASE("a batch script of Slurm is no process of its job", "[launch]") {
 }
 
 TEST_CASE("a launch that does not fit is refused", "[launch]") {
-  CHECK(launch_complaint({}).starts_with("--role auto: no launch environment"));
+  CHECK(launch_complaint({}).starts_with(
+    "--role auto: no variables of a launcher"));
   CHECK(
-    launch_complaint({{"RANK", "0"}}).starts_with("--role auto: no launch"));
+    launch_complaint({{"RANK", "0"}}).starts_with("--role auto: no variables"));
   CHECK(launch_complaint(torchrun(2, 2)) ==
         "RANK=2: must be below WORLD_SIZE=2");
   CHECK(launch_complaint({{"RANK", "x"}, {"WORLD_SIZE", "2"}}) ==

@@ -52,6 +52,13 @@ TEST_CASE("LOCAL_RANK chooses the GPU") {
         devices{1});
 }
 
+TEST_CASE("the last process beside a server without a GPU takes the first") {
+  CHECK(suits({4, gpu_owner::worker, "1", ""}) == devices{1});
+  CHECK(suits({4, gpu_owner::worker, "4", ""}) == devices{0});
+  auto line = why_not(take_gpu({4, gpu_owner::worker, "5", ""}));
+  CHECK(line.starts_with("LOCAL_RANK=5, but there are 4 GPUs"));
+}
+
 TEST_CASE("a process for which there is no GPU is told so in a line") {
   auto line = why_not(take_gpu({2, gpu_owner::worker_of_gpu_server, "2", ""}));
   CHECK(line.starts_with("LOCAL_RANK=2, but there are 2 GPUs"));

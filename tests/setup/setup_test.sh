@@ -62,6 +62,9 @@ check "a plan names the address that somebody set" \
 check "NCCL is part of a plan for CUDA alone" \
   bash -c './dev setup --plan --with-cuda | grep -q nccl && ! ./dev setup --plan | grep -q nccl'
 
+check "launchers are part of a plan for them alone" \
+  bash -c './dev setup --plan --launchers | grep -q slurmctld && ! ./dev setup --plan | grep -q slurmctld'
+
 # A python3 whose torch has this release, and LibTorch's CUDA part if it is to.
 python_with_torch() { # RELEASE [CUDA-PART]
   rm -rf "$scratch"/{python,torch,cache}

@@ -40,12 +40,6 @@ private:
   testing::temporary_folder folder_;
 };
 
-cpu_facts launched(const config::environment& variables) {
-  cpu_facts out;
-  read_launched(out, variables);
-  return out;
-}
-
 } // namespace
 
 TEST_CASE("threads are all cores of a machine of its own, a share of others") {
@@ -123,6 +117,9 @@ TEST_CASE("processes that a launcher has started on a host share its cores") {
   // A parameter server and one worker: one of them computes.
   cpus.launched = 2;
   CHECK(threads_share(one(config::role::worker, "127.0.0.1", 1), cpus) == 8);
+  // What a single process has started itself shares its cores, too.
+  cpus.launched = 1;
+  CHECK(threads_share(one(config::role::worker, "127.0.0.1", 4), cpus) == 2);
 }
 
 TEST_CASE("threads keep to the cores that the kernel allows") {
@@ -219,25 +216,6 @@ TEST_CASE("what is no control group limits nothing") {
   all.write("sys/fs/cgroup/x/cpuset.cpus.effective", "3-1\n");
   CHECK_FALSE(all.read().quota);
   CHECK_FALSE(all.read().cores);
-}
-
-TEST_CASE("launchers say how many processes they have started on a host") {
-  CHECK(launched({}).launched == 0);
-  CHECK(launched({{"LOCAL_WORLD_SIZE", "3"}}).launched == 3);
-  CHECK_FALSE(launched({{"LOCAL_WORLD_SIZE", "3"}}).bound);
-  CHECK(launched({{"LOCAL_WORLD_SIZE", "many"}}).launched == 0);
-  CHECK(launched({{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}).launched == 4);
-  CHECK(launched({{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}).bound);
-  config::environment slurm{{"SLURM_STEP_TASKS_PER_NODE", "4(x2),3,1"}};
-  CHECK(launched(slurm).launched == 4);
-  slurm["SLURM_NODEID"] = "1";
-  CHECK(launched(slurm).launched == 4);
-  slurm["SLURM_NODEID"] = "2";
-  CHECK(launched(slurm).launched == 3);
-  slurm["SLURM_NODEID"] = "3";
-  CHECK(launched(slurm).launched == 1);
-  slurm["SLURM_NODEID"] = "4";
-  CHECK(launched(slurm).launched == 0);
 }
 
 TEST_CASE("this process has a core at least") {
