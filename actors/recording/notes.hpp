@@ -3,6 +3,7 @@
 // that happened. Plain values, immutable once sent; never sent to another
 // process.
 
+#include "actors/core/step_scheduler.hpp"
 #include "actors/recording/metrics_log.hpp"
 #include "actors/recording/progress.hpp"
 #include "actors/recording/summary.hpp"
@@ -53,6 +54,20 @@ struct left {
   worker_id who;
   life_number life;
   std::string reason;
+};
+
+/// The first gradient of this life of the worker is in the weights. Only for
+/// who has started the server.
+struct first_gradient {
+  worker_id who;
+};
+
+/// The number of workers has changed, where it varies.
+struct members {
+  cores::members_order now;
+  std::optional<double> momentum; ///< Of the next steps, if it varies, too.
+  uint32_t missing = 0;           ///< Of a run that pauses.
+  std::vector<worker_id> absent;  ///< Who has left and not come back.
 };
 
 struct dropped {
@@ -107,8 +122,9 @@ struct note {
   uint64_t step = 0;
   double time = 0; ///< s since the run began, on the run's clock.
   std::variant<notes::started, notes::resumed, notes::update, notes::evaluation,
-               notes::joined, notes::left, notes::dropped, notes::cancelled,
-               notes::refused, notes::epoch, notes::checkpoint, notes::warning,
+               notes::joined, notes::left, notes::first_gradient,
+               notes::members, notes::dropped, notes::cancelled, notes::refused,
+               notes::epoch, notes::checkpoint, notes::warning,
                notes::standstill, notes::stopping, notes::finished>
     what;
 };

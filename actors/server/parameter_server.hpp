@@ -100,6 +100,8 @@ struct parameter_server_parts {
   recording::note_window notes{}; ///< Limits how far the recorder may lag.
   /// Whether it looks for workers that hang or are late, by the clock.
   bool watches = false;
+  /// Whether it says whose gradients reach the weights, for `launch`.
+  bool launched = false;
 
   life_number life() const { return life_number{description.life}; }
 

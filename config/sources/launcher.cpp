@@ -247,7 +247,10 @@ void assign_role(resolved& all, const std::optional<launch>& given) {
     throw usage_error(size + ": --role auto needs " + wanted +
                       "at least one worker");
   auto workers = by.processes - others;
-  if (all.is_explicit("cluster.workers") && cluster.workers != workers)
+  auto may_vary = cluster.is_elastic() && workers >= cluster.fewest_workers() &&
+                  workers <= cluster.max_workers.value_or(workers);
+  if (all.is_explicit("cluster.workers") && cluster.workers != workers &&
+      !may_vary)
     refuse(all, "cluster.workers",
            "does not fit " + size + ", which makes " + wanted +
              std::to_string(workers) + " workers");
