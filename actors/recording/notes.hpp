@@ -109,6 +109,12 @@ struct stopping {
   recording::progress_figures progress; ///< The current figures.
 };
 
+/// The summary of a run that may be killed before its end, since it was told to
+/// stop. The last note replaces it.
+struct early_summary {
+  recording::summary summary;
+};
+
 /// The last note: the recorder adds the wall time.
 struct finished {
   recording::summary summary;
@@ -125,7 +131,8 @@ struct note {
                notes::joined, notes::left, notes::first_gradient,
                notes::members, notes::dropped, notes::cancelled, notes::refused,
                notes::epoch, notes::checkpoint, notes::warning,
-               notes::standstill, notes::stopping, notes::finished>
+               notes::standstill, notes::stopping, notes::early_summary,
+               notes::finished>
     what;
 };
 

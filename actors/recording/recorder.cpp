@@ -228,6 +228,10 @@ void recorder_state::put(const note& at, const notes::stopping& entry) {
   say("stopping     " + entry.reason);
 }
 
+void recorder_state::put(const note&, const notes::early_summary& entry) {
+  recording::write_summary(parts_.folder / "summary.json", entry.summary);
+}
+
 void recorder_state::put(const note& at, const notes::finished& entry) {
   const auto& summary = entry.summary;
   metrics_.finished(at.step, at.time, summary.status);

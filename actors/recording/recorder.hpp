@@ -70,6 +70,7 @@ private:
   void put(const note& at, const notes::warning& entry);
   void put(const note& at, const notes::standstill& entry);
   void put(const note& at, const notes::stopping& entry);
+  void put(const note& at, const notes::early_summary& entry);
   void put(const note& at, const notes::finished& entry);
 
   std::string name_of(worker_id who) const;

@@ -345,6 +345,30 @@ void remote_session_client_state::retry(const std::string& why) try {
   end_for(err);
 }
 
+// What the worker has not begun, others get when it is gone.
+void remote_session_client_state::stop_within(double seconds) {
+  if (!participant_ || !is_worker() || !link_ || paused_)
+    return stop();
+  say("stopping     told to stop: a gradient that is under way has " +
+      config::print(seconds) + " s");
+  self_
+    ->request(std::get<worker_actor>(*participant_), to_timespan(seconds),
+              leave_atom_v)
+    .then(
+      [this](sequence settled) {
+        hand_over_feedback(settled);
+        stop();
+      },
+      [this](const caf::error&) { stop(); });
+}
+
+void remote_session_client_state::hand_over_feedback(sequence settled) try {
+  if (feedback_)
+    feedback_->hand_over({place_.worker, place_.life, settled});
+} catch (const failure& why) {
+  say("feedback     is not handed over: " + std::string{why.what()});
+}
+
 // The coordinator hears first of a worker that fails: one that is only gone may
 // come again, and is waited for.
 void remote_session_client_state::end(const run_end& how) {

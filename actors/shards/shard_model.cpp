@@ -101,8 +101,8 @@ void fill_slot(const models::flat_layout& whole, const std::string& slot,
 step_terms terms_of(const shard_step& order) {
   step_terms out{
     order.lr, order.scale, {order.factors.begin(), order.factors.end()}};
-  if (order.momentum >= 0)
-    out.momentum = order.momentum;
+  if (double momentum = order.momentum; momentum >= 0)
+    out.momentum = momentum;
   return out;
 }
 

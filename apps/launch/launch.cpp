@@ -330,6 +330,9 @@ private:
     if (&one == &all_.front()) {
       lead_status_ = status;
       deadline_ = clock::now() + patience_after(one, status);
+      if (end_by_)
+        deadline_ = std::min(deadline_,
+                             std::max(*end_by_, clock::now() + for_last_words));
     }
   }
 
@@ -362,6 +365,8 @@ private:
     }
     if (std::exchange(stopping_, true))
       return;
+    end_by_ = clock::now() + std::chrono::duration_cast<clock::duration>(
+                               std::chrono::duration<double>(plan_.grace));
     if (!all_.front().done)
       all_.front().process->signal(SIGTERM);
   }
@@ -401,7 +406,7 @@ private:
       if (!one.done)
         one.process->signal(told_ ? SIGKILL : SIGTERM);
     told_ = true;
-    deadline_ = clock::now() + patience;
+    deadline_ = clock::now() + (end_by_ ? for_last_words : patience);
   }
 
   /// Tells orphans to end, then kills those that are left, and what these
@@ -423,6 +428,8 @@ private:
   std::list<node> all_;
   std::optional<int> lead_status_; ///< Once the lead has ended for good.
   clock::time_point deadline_;
+  /// When all are to have ended, if the launch was told to stop.
+  std::optional<clock::time_point> end_by_;
   std::optional<clock::time_point> alone_since_; ///< The server has no worker.
   bool stopping_ = false;
   bool gave_up_ = false;

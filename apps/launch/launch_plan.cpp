@@ -115,6 +115,7 @@ public:
     out.restarts = static_cast<uint32_t>(call_.flags.whole("max-restarts"));
     out.no_progress_limit =
       static_cast<uint32_t>(call_.flags.whole("no-progress-limit"));
+    out.grace = all.cluster.grace;
     out.begins_with_another =
       all.training.overwrite || all.training.resume.has_value();
     if (out.restarts > 0)

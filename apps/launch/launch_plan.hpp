@@ -20,6 +20,7 @@ struct launch_plan {
   /// How often in a row a process is started again without a gradient in the
   /// weights; 0: any number of times.
   uint32_t no_progress_limit = 0;
+  double grace = 25; ///< s in which all of them have to end, once told to stop.
   /// The run directory, if processes may be started again: the server goes on
   /// there.
   std::filesystem::path train_dir;

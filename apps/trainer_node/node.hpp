@@ -26,6 +26,8 @@ struct node {
   std::filesystem::path directory = {};
   /// Of that directory; or null. It outlives the actors, for a next life.
   std::shared_ptr<const config::run_lock> lock = {};
+  /// The effect of another signal to stop, by its number; empty: the same.
+  std::function<void(int signal)> stop_in_time = {};
 };
 
 /// Called once, on any thread, when this process's part of the run is over.

@@ -8,6 +8,7 @@
 #include "actors/server/restore_ledger.hpp"
 #include "apps/startup/event_log.hpp"
 #include "apps/startup/resources.hpp"
+#include "config/sources/resolve.hpp"
 
 #include <map>
 #include <optional>

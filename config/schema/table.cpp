@@ -112,6 +112,12 @@ void add_cluster(std::vector<key>& table) {
          "it counts as lost; 0: any time; not given: ten times what its own "
          "take, at least 5",
          from{0, 1e9});
+  at.add(
+    "grace", &s::grace, scope::node, "SECONDS",
+    "a node that is told to stop (SIGTERM, SIGUSR1) ends within this time: "
+    "the parameter server after a checkpoint and the summary, a worker "
+    "after the gradient that it computes",
+    seconds);
   at.add("transport", &s::transport, scope::node, choices(transport_names()),
          "the path that tensors take; auto: the best that both ends share",
          one_of{transport_names()});

@@ -142,6 +142,8 @@ struct cluster_settings {
   /// s that a turn of a worker may take; 0: any time; not given: a multiple of
   /// its own turns.
   std::optional<double> hang_timeout;
+  /// s in which a node that is told to stop has to end.
+  double grace = 25;
   std::string transport = "auto"; ///< auto | inproc | shm | stream | chunked
   /// How gradients are compressed: none | fp16 | bf16 | int8 | topk(share=...)
   std::string compression = "none";

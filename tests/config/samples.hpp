@@ -37,6 +37,7 @@ inline const std::map<std::string, std::string>& samples() {
     {"cluster.connect-timeout", "0.25"},
     {"cluster.liveness-timeout", "100000"},
     {"cluster.hang-timeout", "0"},
+    {"cluster.grace", "55"},
     {"cluster.transport", "inproc"},
     {"cluster.compression", "int8"},
     {"cluster.overlap", "on"},
