@@ -74,8 +74,8 @@ using last_version = result<version, std::vector<push_id>, payload>;
 /// Admits workers and evaluators to the cluster and notices when they are lost.
 /// Runs in the process of the lead.
 using coordinator_actor = caf::typed_actor<
-  // Registers a worker as a member. Errors: rank_taken, settings_conflict,
-  // shutting_down.
+  // Registers a worker as a member. Errors: rank_taken, cluster_full,
+  // settings_conflict, shutting_down.
   result<registration>(register_atom, registration_request, worker_actor),
   // Registers an evaluator; the answer is the life of the server.
   result<life_number>(register_atom, evaluator_actor),

@@ -218,7 +218,11 @@ void remote_session_client_state::take_seat() {
                {coordinator_, wish(), to_timespan(patience_with_a_peer)},
                {[this](const std::optional<registration>& as) { seated(as); },
                 [this](const caf::error& why) {
-                  refused(why);
+                  // Its own place may not be known to be lost yet.
+                  if (why != errc::cluster_full || place_.life.value == 0)
+                    return refused(why);
+                  drop_links();
+                  retry(text_of(why));
                 }});
 }
 
