@@ -28,7 +28,8 @@ constexpr std::array<std::string_view, static_cast<size_t>(errc::count_)> names{
   "protocol_violation",
   "expelled",
   "failed",
-  "outlier"};
+  "outlier",
+  "cluster_full"};
 
 /// A peer may send a text of any length; the user's line is limited to this.
 constexpr size_t longest_line = 1000;

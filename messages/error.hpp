@@ -36,8 +36,9 @@ enum class errc : uint8_t {
   protocol_violation, ///< A peer sent what the protocol forbids.
   expelled,           ///< Too many refused gradients in a row.
   failed,             ///< Anything else; the text says what.
-  outlier, ///< A gradient whose norm is far beyond those of other workers.
-  count_   ///< Number of codes; never sent.
+  outlier,      ///< A gradient whose norm is far beyond those of other workers.
+  cluster_full, ///< There are as many workers as the run takes.
+  count_        ///< Number of codes; never sent.
 };
 
 std::string to_string(errc code);

@@ -48,6 +48,9 @@ using worker_actor = caf::typed_actor<
   // The server took a checkpoint of this version: writes the error feedback as
   // it was after this gradient to disk.
   result<void>(write_atom, version, sequence),
+  // The worker is about to leave: takes up nothing new, and answers with its
+  // last gradient that the server has answered, when no other is under way.
+  result<sequence>(leave_atom),
   // Answers, to show that it is alive.
   result<void>(ping_atom),
   // The run is over.
@@ -71,8 +74,8 @@ using last_version = result<version, std::vector<push_id>, payload>;
 /// Admits workers and evaluators to the cluster and notices when they are lost.
 /// Runs in the process of the lead.
 using coordinator_actor = caf::typed_actor<
-  // Registers a worker as a member. Errors: rank_taken, settings_conflict,
-  // shutting_down.
+  // Registers a worker as a member. Errors: rank_taken, cluster_full,
+  // settings_conflict, shutting_down.
   result<registration>(register_atom, registration_request, worker_actor),
   // Registers an evaluator; the answer is the life of the server.
   result<life_number>(register_atom, evaluator_actor),
@@ -356,8 +359,10 @@ using session_client_actor = caf::typed_actor<
   last_version(fetch_atom, payload_shape),
   // The run is over for its worker, evaluator or shard, or it cannot go on.
   result<void>(ended_atom, run_end),
-  // A signal arrived: this process is to stop.
-  result<void>(stop_atom)>;
+  // A signal arrived: this process is to stop, at once.
+  result<void>(stop_atom),
+  // The same within so many seconds: a worker finishes its gradient first.
+  result<void>(stop_atom, double)>;
 
 // -- between processes --------------------------------------------------------
 

@@ -47,6 +47,7 @@ struct shard_step {
   /// The factor of each parameter's step, by its number in the whole, if the
   /// optimiser has such factors.
   std::vector<real> factors = {};
+  real momentum = -1; ///< Below 0: that of the step before.
 };
 
 /// The sum of the squares of a shard's part of a step's mean gradient, as
@@ -139,7 +140,7 @@ bool inspect(Inspector& f, shard_step& x) {
   return f.object(x).fields(
     f.field("makes", x.makes), f.field("gradients", x.gradients),
     f.field("shares", x.shares), f.field("lr", x.lr), f.field("scale", x.scale),
-    f.field("factors", x.factors));
+    f.field("factors", x.factors), f.field("momentum", x.momentum));
 }
 
 template <class Inspector>

@@ -78,16 +78,27 @@ coordinator_state::admit(const registration_request& wish,
   return admit_to(std::get<worker_id>(found), wish, who);
 }
 
+caf::error coordinator_state::refusal(cores::turned_away why,
+                                      std::optional<worker_id> rank) const {
+  if (why == cores::turned_away::too_many)
+    return caf::make_error(errc::cluster_full,
+                           "the run has its most workers, " +
+                             std::to_string(parts_.rules.most) +
+                             " (--max-workers): start this one again when one "
+                             "has left, or the parameter server with more");
+  return caf::make_error(
+    errc::rank_taken,
+    "no place for the worker: " + std::string{to_string(why)} +
+      (rank ? " (rank " + to_string(*rank) + ")" : ""));
+}
+
 caf::result<registration>
 coordinator_state::admit_to(std::optional<worker_id> rank,
                             const registration_request& wish,
                             const worker_actor& who) {
   auto place = membership_.admit(rank, now());
   if (auto* no = std::get_if<cores::turned_away>(&place))
-    return caf::make_error(
-      errc::rank_taken,
-      "no place for the worker: " + std::string{to_string(*no)} +
-        (rank ? " (rank " + to_string(*rank) + ")" : ""));
+    return refusal(*no, rank);
   auto seat = std::get<cores::seat>(place);
   self_->monitor(who);
   if (wish.takes_last)

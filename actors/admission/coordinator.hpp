@@ -71,6 +71,8 @@ private:
   caf::result<registration> admit_to(std::optional<worker_id> rank,
                                      const registration_request& wish,
                                      const worker_actor& who);
+  caf::error refusal(cores::turned_away why,
+                     std::optional<worker_id> rank) const;
   life_number admit(const evaluator_actor& who);
   std::optional<worker_id> give_back_seat_of(const worker_actor& who,
                                              const std::string& reason);

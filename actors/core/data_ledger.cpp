@@ -82,13 +82,13 @@ bool data_ledger::has_free() const {
   return parted_ || parts_.front().leases->has_free();
 }
 
-std::optional<lease> data_ledger::grant(worker_id who) {
+std::optional<lease> data_ledger::grant(worker_id who, uint64_t most) {
   if (!parted_)
-    return parts_.front().leases->grant(who);
+    return parts_.front().leases->grant(who, most);
   auto rank = who.value;
   if (mutation(bug::part_of_another) && rank + 1 < parts_.size())
     ++rank;
-  return parts_.at(rank).leases.value().grant(who);
+  return parts_.at(rank).leases.value().grant(who, most);
 }
 
 bool data_ledger::settle(lease_id id) {

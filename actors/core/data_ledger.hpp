@@ -74,7 +74,7 @@ public:
   bool has_free() const;
 
   /// @pre With parts: the rank's data is known.
-  std::optional<lease> grant(worker_id who);
+  std::optional<lease> grant(worker_id who, uint64_t most = 0);
   bool settle(lease_id id);
   bool give_back(lease_id id);
 

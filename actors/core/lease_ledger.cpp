@@ -50,7 +50,7 @@ bool lease_ledger::has_free() const {
   return next < end_.value_or(endless);
 }
 
-std::optional<lease> lease_ledger::grant(worker_id who) {
+std::optional<lease> lease_ledger::grant(worker_id who, uint64_t most) {
   if (!has_free())
     return std::nullopt;
   if (grantable_.empty())
@@ -58,7 +58,7 @@ std::optional<lease> lease_ledger::grant(worker_id who) {
   auto number = *grantable_.begin();
   auto& epoch = open_[number];
   auto [first, available] = *epoch.free.begin();
-  auto count = std::min(available, batch_);
+  auto count = std::min(available, most > 0 ? most : batch_);
   if (!mutation(bug::lease_granted_twice) || next_lease_.value % 8 != 0) {
     epoch.free.erase(epoch.free.begin());
     if (count < available)

@@ -85,10 +85,10 @@ public:
   bool has_free() const;
 
   /// Hands out the lowest free positions of the oldest epoch that has some:
-  /// `batch` of them, or fewer at the end of a free range (the last lease of an
-  /// epoch may be short). Opens the next epoch when none is free; empty when
-  /// that epoch is not to be handed out. O(log n).
-  std::optional<lease> grant(worker_id who);
+  /// `most` of them (0: `batch`), or fewer at the end of a free range (the last
+  /// lease of an epoch may be short). Opens the next epoch when none is free;
+  /// empty when that epoch is not to be handed out. O(log n).
+  std::optional<lease> grant(worker_id who, uint64_t most = 0);
 
   /// The gradient of this lease was applied. False when the lease is not
   /// outstanding.

@@ -14,6 +14,8 @@ std::string_view to_string(turned_away x) {
     return "rank_too_high";
   case turned_away::cluster_full:
     return "cluster_full";
+  case turned_away::too_many:
+    return "too_many";
   }
   return "???";
 }
@@ -30,6 +32,8 @@ std::variant<seat, turned_away> membership::admit(std::optional<worker_id> rank,
   auto who = rank.value_or(lowest_free());
   if (live_.contains(who))
     return turned_away::rank_taken;
+  if (live_.size() >= rules_.most)
+    return turned_away::too_many;
   if (who.value >= rules_.max_ranks)
     return rank ? turned_away::rank_too_high : turned_away::cluster_full;
   occupy(who.value);
@@ -93,7 +97,7 @@ std::vector<seat> membership::silent(double now, double timeout) const {
 
 bool membership::start_if_due(double now) {
   auto due = live_.size() >= rules_.workers ||
-             (now >= join_deadline() && !live_.empty());
+             (now >= join_deadline() && live_.size() >= rules_.fewest);
   if (started_ || !due)
     return false;
   started_ = true;

@@ -22,9 +22,11 @@ namespace troupe::cores {
 
 struct membership_rules {
   uint32_t workers = 1;     ///< Training starts when all of them joined ...
-  double join_timeout = 60; ///< ... or after these s, with at least one.
+  double join_timeout = 60; ///< ... or after these s, with at least `fewest`.
   uint32_t max_ranks = 1u << 16; ///< Ranks are below this.
   uint32_t kept = 0; ///< Ranks below this are for workers that ask for them.
+  uint32_t fewest = 1;
+  uint32_t most = UINT32_MAX; ///< No more are let in at a time.
 };
 
 /// A place in the cluster that was given to a worker.
@@ -40,7 +42,8 @@ struct seat {
 enum class turned_away : uint8_t {
   rank_taken = 1, ///< The rank that it asked for is in use.
   rank_too_high,  ///< The rank that it asked for is not below `max_ranks`.
-  cluster_full    ///< All ranks are in use.
+  cluster_full,   ///< All ranks are in use.
+  too_many        ///< There are `most` workers.
 };
 
 std::string_view to_string(turned_away x);

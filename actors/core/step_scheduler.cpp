@@ -14,6 +14,8 @@ void append(orders more, orders& out) {
   auto add = [](auto& to, auto& from) {
     to.insert(to.end(), from.begin(), from.end());
   };
+  if (more.members)
+    out.members = more.members;
   add(out.drop, more.drop);
   add(out.updates, more.updates);
   add(out.release, more.release);
@@ -49,21 +51,24 @@ void step_scheduler::enlist(worker_id who, life_number life,
   fresh.ahead = std::clamp(ahead, uint32_t{1}, most_leases_ahead);
   auto& known = members_[who];
   joined_ -= known.where != place::enlisted;
+  std::erase(entering_, who);
   known = std::move(fresh);
 }
 
 orders step_scheduler::join(std::span<const worker_id> who) {
-  std::vector<worker_id> entering;
   for (auto id : who) {
     auto found = members_.find(id);
     if (found == members_.end() || found->second.where != place::enlisted)
       continue;
-    found->second.where = place::waiting;
-    ledger_.enter(id);
+    found->second.where = place::entering;
     ++joined_;
-    entering.push_back(id);
+    entering_.push_back(id);
   }
-  return with_rest(carry_out(policy_->on_join(entering)));
+  orders out;
+  count_members(out);
+  if (!paused_)
+    go_on(out);
+  return with_rest(std::move(out));
 }
 
 orders step_scheduler::leave(worker_id who, life_number life) {
@@ -84,7 +89,11 @@ orders step_scheduler::leave(worker_id who, life_number life) {
   if (gone.where == place::enlisted)
     return {};
   --joined_;
-  return with_rest(carry_out(policy_->on_leave(who)));
+  orders out;
+  count_members(out);
+  if (std::erase(entering_, who) == 0)
+    append(tell_or_postpone({postponed::kind::leave, who}), out);
+  return with_rest(std::move(out));
 }
 
 freshness step_scheduler::admit(const push_id& id) {
@@ -109,7 +118,8 @@ orders step_scheduler::push(const push_facts& facts) {
   held_[facts.id] = {facts.computed_on, facts.from};
   held_leases_ += facts.from.size();
   auto in_vain = take_from_others(facts);
-  auto out = carry_out(policy_->on_arrival({facts.id, facts.computed_on}));
+  auto out = tell_or_postpone(
+    {postponed::kind::arrival, facts.id.worker, {facts.id, facts.computed_on}});
   give_back_outlying(members_.at(facts.id.worker));
   for (auto one : in_vain)
     if (!out.stop && std::ranges::count(out.cancel, one) == 0)
@@ -144,11 +154,11 @@ orders step_scheduler::pull(worker_id who, lease_id abandoned) {
   case place::working:
   case place::released: {
     auto late = std::erase(asking.leases, abandoned) != 0;
+    if (late && paused_) // A gradient of the other worker may come meanwhile.
+      late = !left_to_other(abandoned);
     forget_taken(asking, {&abandoned, 1});
-    auto out = carry_out(policy_->on_pull(who));
-    if (late && !left_to_other(abandoned))
-      ledger_.give_up(abandoned);
-    return with_rest(std::move(out));
+    return with_rest(tell_or_postpone(
+      {postponed::kind::pull, who, {}, late ? abandoned : lease_id{}}));
   }
   default: // A later decision releases it.
     return {};
@@ -255,7 +265,7 @@ orders step_scheduler::carry_out(policies::decision decision) {
 // for the policy. When nobody is left who will push, the gradients that the
 // policy holds are too few for a step: it gets more from a further epoch.
 orders step_scheduler::with_rest(orders out) {
-  while (!out.stop) {
+  while (!out.stop && !paused_) {
     if (!out_of_work_.empty()) {
       auto who = out_of_work_.back();
       out_of_work_.pop_back();
@@ -292,7 +302,7 @@ std::vector<lease_id> step_scheduler::drop(const push_id& id, orders& out) {
 
 update_order step_scheduler::apply(const policies::update& step,
                                    version makes) {
-  update_order out{makes, {}, step.rate_factor};
+  update_order out{makes, {}, step.rate_factor, counted_};
   for (const auto& [id, weight] : step.gradients) {
     if (weight == 0)
       continue;
@@ -323,7 +333,7 @@ void step_scheduler::release(std::span<const worker_id> who, orders& out) {
   grant(who);
   for (auto id : who) {
     auto found = members_.find(id);
-    if (found == members_.end())
+    if (found == members_.end() || !is_in_policy(found->second))
       continue;
     if (found->second.leases.empty()) {
       give_back_outlying(found->second);
@@ -350,10 +360,10 @@ void step_scheduler::grant(std::span<const worker_id> who) {
   for (uint32_t round = 1; round <= rounds; ++round) {
     for (auto id : who) {
       auto found = members_.find(id);
-      if (found == members_.end() || round > found->second.ahead ||
-          found->second.leases.size() >= round)
+      if (found == members_.end() || !is_in_policy(found->second) ||
+          round > found->second.ahead || found->second.leases.size() >= round)
         continue;
-      auto work = ledger_.grant(id);
+      auto work = ledger_.grant(id, found->second.batch);
       if (!work)
         work = grant_again(found->second);
       if (work) {
@@ -379,6 +389,73 @@ void step_scheduler::give_back(member& who, lease_id id) {
 void step_scheduler::give_back_outlying(member& who) {
   for (auto id : std::exchange(who.outlying, {}))
     ledger_.give_back(id);
+}
+
+// -- a number of workers that varies ------------------------------------------
+
+// What is decided from now on is decided for so many. While the run pauses,
+// nothing is.
+void step_scheduler::count_members(orders& out) {
+  if (!limits_)
+    return;
+  paused_ = joined_ < limits_->fewest && !mutation(bug::pause_ignored);
+  out.members = members_order{static_cast<uint32_t>(joined_), paused_};
+  if (paused_ || joined_ == 0)
+    return;
+  counted_ = static_cast<uint32_t>(joined_);
+  policy_->resize(counted_);
+  share_out_batch();
+}
+
+// Leases that are out keep their size.
+void step_scheduler::share_out_batch() {
+  if (limits_->global_batch == 0)
+    return;
+  auto share = limits_->global_batch / joined_;
+  auto rest = limits_->global_batch % joined_;
+  for (auto& [id, who] : members_)
+    if (who.where != place::enlisted) {
+      who.batch = std::max<uint64_t>(1, share + (rest > 0));
+      rest -= rest > 0;
+    }
+}
+
+orders step_scheduler::tell_policy(const postponed& input) {
+  switch (input.what) {
+  case postponed::kind::arrival:
+    return carry_out(policy_->on_arrival(input.push));
+  case postponed::kind::leave:
+    return carry_out(policy_->on_leave(input.who));
+  default:
+    break;
+  }
+  auto out = carry_out(policy_->on_pull(input.who));
+  if (input.abandoned.value != 0 && !left_to_other(input.abandoned))
+    ledger_.give_up(input.abandoned);
+  return out;
+}
+
+orders step_scheduler::tell_or_postpone(const postponed& input) {
+  if (!paused_)
+    return tell_policy(input);
+  postponed_.push_back(input);
+  return {};
+}
+
+// A worker may have left meanwhile, and be back in another life: the policy
+// hears of that after all that it did before.
+void step_scheduler::go_on(orders& out) {
+  for (const auto& input : std::exchange(postponed_, {})) {
+    append(tell_policy(input), out);
+    if (out.stop)
+      return;
+  }
+  auto who = std::exchange(entering_, {});
+  for (auto id : who) {
+    members_.at(id).where = place::waiting;
+    ledger_.enter(id);
+  }
+  append(carry_out(policy_->on_join(who)), out);
 }
 
 // -- leases that are out twice ------------------------------------------------
@@ -470,7 +547,7 @@ orders step_scheduler::drop_taken(const push_facts& facts) {
   orders out;
   out.drop.push_back(
     {facts.id, policy_->current().value - facts.computed_on.value});
-  append(carry_out(policy_->on_pull(facts.id.worker)), out);
+  append(tell_or_postpone({postponed::kind::pull, facts.id.worker}), out);
   give_back_outlying(members_.at(facts.id.worker));
   for (auto id : rest)
     if (!left_to_other(id))

@@ -17,6 +17,11 @@
 // one is dropped whole when it arrives, and its worker is told to stop where
 // that is possible. So each sample still counts once.
 //
+// Where the number of workers varies, the run pauses while there are too few:
+// the policy is told nothing, so no step is made and nobody is answered, and
+// all keep their leases. When there are enough again, it is told of everything
+// in the order in which it came.
+//
 // Owned by the parameter server, the lead shard, which carries out the orders
 // in the order of their members. Pure: no actors, no tensors, no clock. Not
 // thread-safe.
@@ -65,6 +70,24 @@ struct update_order {
   version makes;                       ///< The version that it produces.
   std::vector<applied_push> gradients; ///< In the order of the sum.
   double rate_factor = 1;              ///< Of this step's learning rate.
+  /// How many workers the run has, where their number varies; else 0.
+  uint32_t members = 0;
+};
+
+/// The limits of a number of workers that varies.
+struct varying_members {
+  uint32_t fewest = 1; ///< The run pauses while there are fewer.
+  /// Samples that the leases of all workers have together; 0: each has as many
+  /// as the ledger gives.
+  uint64_t global_batch = 0;
+};
+
+/// From now on the run has so many workers.
+struct members_order {
+  uint32_t count = 0;
+  bool paused = false; ///< They are too few.
+
+  bool operator==(const members_order&) const = default;
 };
 
 /// A worker that is answered with the newest weights.
@@ -82,6 +105,8 @@ enum class standing : uint8_t {
 };
 
 struct orders {
+  /// Set when the number of workers has changed, where it varies.
+  std::optional<members_order> members;
   std::vector<dropped_push> drop;
   std::vector<update_order> updates;
   std::vector<release_order> release;
@@ -107,6 +132,9 @@ public:
 
   /// From now on `judge_norm` finds outliers. @param factor As in `norm_watch`.
   void watch_norms(double factor) { norms_.emplace(factor); }
+
+  /// From now on the number of workers varies. To be called before any joins.
+  void vary_members(const varying_members& limits) { limits_ = limits; }
 
   /// To be called first for each message of a worker. `server` is the life of
   /// the server that the message is meant for.
@@ -193,12 +221,16 @@ public:
   /// Workers in the cluster.
   size_t members() const { return joined_; }
 
+  /// Whether the run waits for more workers.
+  bool is_paused() const { return paused_; }
+
   /// Whether this life of the worker is enlisted or in the cluster.
   bool knows(worker_id who, life_number life) const;
 
 private:
   enum class place : uint8_t {
-    enlisted, ///< Known, but not yet to the policy.
+    enlisted, ///< Known, but not in the cluster yet.
+    entering, ///< In the cluster, but the run pauses, so the policy waits.
     waiting,  ///< In the cluster, not yet released.
     released, ///< Released, but it has not asked for the weights yet.
     working,  ///< Has the weights and computes.
@@ -213,6 +245,7 @@ private:
     sequence last{0};     ///< Of its gradients.
     bool dropped = false; ///< Whether that gradient was dropped.
     uint32_t ahead = leases_ahead;
+    uint64_t batch = 0; ///< Samples of its leases; 0: as the ledger gives.
     std::vector<lease_id> leases;   ///< Granted; neither pushed nor returned.
     std::vector<lease_id> outlying; ///< Of outliers, not given back yet.
     /// The same, but another worker's gradient of them has arrived meanwhile.
@@ -225,6 +258,26 @@ private:
     std::vector<lease_id> from;
   };
 
+  /// What the policy is told when the run goes on.
+  struct postponed {
+    enum class kind : uint8_t { arrival, pull, leave };
+
+    kind what;
+    worker_id who;
+    policies::arrival push{};
+    lease_id abandoned{}; ///< To be given up then, if any.
+  };
+
+  /// Whether the policy may know this life of the worker.
+  static bool is_in_policy(const member& who) {
+    return who.where > place::entering;
+  }
+
+  void count_members(orders& out);
+  void share_out_batch();
+  orders tell_policy(const postponed& input);
+  orders tell_or_postpone(const postponed& input);
+  void go_on(orders& out);
   orders carry_out(policies::decision decision);
   orders with_rest(orders out);
   std::optional<std::string> end_after(version made);
@@ -257,9 +310,14 @@ private:
   /// Members in the cluster; counted because each update needs the number.
   size_t joined_ = 0;
   std::unordered_map<push_id, held_push, push_hash> held_;
-  size_t held_leases_ = 0;             ///< Of these gradients.
-  std::deque<lease_id> again_;         ///< To be dealt a second time.
-  std::unordered_set<lease_id> twice_; ///< Two workers have them.
+  size_t held_leases_ = 0;                ///< Of these gradients.
+  std::deque<lease_id> again_;            ///< To be dealt a second time.
+  std::unordered_set<lease_id> twice_;    ///< Two workers have them.
+  std::optional<varying_members> limits_; ///< Nothing: the number is fixed.
+  bool paused_ = false;
+  uint32_t counted_ = 0; ///< Members by which steps are made; 0: fixed.
+  std::vector<worker_id> entering_;
+  std::vector<postponed> postponed_; ///< In their order.
 };
 
 } // namespace troupe::cores

@@ -156,9 +156,14 @@ void event_log_writer::fill(const inputs::ended& cause) {
 
 void event_log_writer::fill(const cores::orders& decided) {
   if (decided.drop.empty() && decided.updates.empty() && !decided.stop &&
-      decided.release.empty() && decided.cancel.empty())
+      decided.release.empty() && decided.cancel.empty() && !decided.members)
     return;
   auto& out = *event_.mutable_decision();
+  if (decided.members) {
+    auto& members = *out.mutable_members();
+    members.set_count(decided.members->count);
+    members.set_paused(decided.members->paused);
+  }
   for (const auto& late : decided.drop)
     put(late.id, late.staleness, *out.add_drops());
   for (const auto& step : decided.updates) {
@@ -166,6 +171,7 @@ void event_log_writer::fill(const cores::orders& decided) {
     update.set_makes(step.makes.value);
     if (step.rate_factor != 1)
       update.set_rate_factor(step.rate_factor);
+    update.set_members(step.members);
     for (const auto& part : step.gradients) {
       auto& gradient = *update.add_gradients();
       put(part.id, part.staleness, gradient);

@@ -3,6 +3,7 @@
 #include "actors/policies/rows.hpp"
 #include "config/text/text.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 
@@ -26,7 +27,8 @@ backup::backup(const policy_spec& spec)
 
 void backup::close_if_due(decision& out) {
   // min(N-b, live) with live = gradients + computing, written without the min.
-  auto enough = round_.gradients() >= workers_ - backups_;
+  auto backups = std::min(backups_, workers_ - 1);
+  auto enough = round_.gradients() >= workers_ - backups;
   if (!enough && round_.computing() > 0)
     return;
   auto closing = round_.current();

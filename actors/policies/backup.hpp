@@ -13,7 +13,8 @@ namespace troupe::policies {
 /// - A step reads the newest version; all of its gradients are computed on it.
 /// - A gradient becomes visible with the close of its step, together with the
 ///   others, or never. The step closes with the first min(N-b, live) gradients
-///   of the current version. N is the configured size of the cluster; `live`
+///   of the current version, but at least one. N is the configured size of the
+///   cluster or, where that varies, its members now; `live`
 ///   counts those that take part in the step: the gradients that have arrived,
 ///   and the members that compute, also those on an older version, since they
 ///   will take part. So a dead worker uses up a backup, and a step that has
@@ -43,6 +44,8 @@ class backup final : public step_round_policy {
 public:
   /// @pre 0 <= b < N
   explicit backup(const policy_spec& spec);
+
+  void resize(uint32_t workers) override { workers_ = workers; }
 
   std::string state() const override;
 

@@ -29,10 +29,11 @@ enum class bug : uint8_t {
   version_skipped,         ///< Every eighth update makes two versions.
   gives_up_at_once,        ///< A worker that is refused never tries again.
   part_of_another,         ///< A rank gets samples of the next rank's part.
-  own_norm_counts          ///< A worker's own norms are among the others'.
+  own_norm_counts,         ///< A worker's own norms are among the others'.
+  pause_ignored            ///< Steps are made with fewer than MIN workers.
 };
 
-inline constexpr auto last_bug = bug::own_norm_counts;
+inline constexpr auto last_bug = bug::pause_ignored;
 
 #ifdef TROUPE_MUTATIONS
 

@@ -102,6 +102,11 @@ public:
   /// The version that the policy's decisions have reached so far.
   virtual version current() const = 0;
 
+  /// The run has so many workers from now on, in a cluster whose number of
+  /// workers varies: it takes the place of N. Told before `on_join` and
+  /// `on_leave`, where it may be reached later.
+  virtual void resize(uint32_t workers) { (void)workers; }
+
   /// Workers enter the cluster, in one go when training starts. Each is
   /// released now or by a later decision. Joining twice is a programming error.
   virtual decision on_join(std::span<const worker_id> who) = 0;

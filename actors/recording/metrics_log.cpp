@@ -160,6 +160,16 @@ void metrics_log::left(uint64_t step, double time, worker_id who,
   file_.append(text_of(line));
 }
 
+void metrics_log::members(uint64_t step, double time, uint32_t count,
+                          bool paused, std::optional<double> momentum) {
+  auto line = line_of("members", step, time);
+  line["members"] = count;
+  line["paused"] = paused;
+  if (momentum)
+    line["momentum"] = *momentum;
+  file_.append(text_of(line));
+}
+
 void metrics_log::dropped(uint64_t step, double time, worker_id who,
                           uint64_t staleness, uint64_t samples) {
   auto line = line_of("dropped", step, time);

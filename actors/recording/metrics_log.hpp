@@ -97,6 +97,11 @@ public:
   void left(uint64_t step, double time, worker_id who, life_number life,
             std::string_view reason);
 
+  /// So many workers are there, in a cluster whose number of workers varies;
+  /// with `paused` they are too few. @param momentum If it varies, too.
+  void members(uint64_t step, double time, uint32_t count, bool paused,
+               std::optional<double> momentum);
+
   /// A gradient came too late (`late`: drop).
   void dropped(uint64_t step, double time, worker_id who, uint64_t staleness,
                uint64_t samples);

@@ -3,6 +3,7 @@
 // that happened. Plain values, immutable once sent; never sent to another
 // process.
 
+#include "actors/core/step_scheduler.hpp"
 #include "actors/recording/metrics_log.hpp"
 #include "actors/recording/progress.hpp"
 #include "actors/recording/summary.hpp"
@@ -55,6 +56,20 @@ struct left {
   std::string reason;
 };
 
+/// The first gradient of this life of the worker is in the weights. Only for
+/// who has started the server.
+struct first_gradient {
+  worker_id who;
+};
+
+/// The number of workers has changed, where it varies.
+struct members {
+  cores::members_order now;
+  std::optional<double> momentum; ///< Of the next steps, if it varies, too.
+  uint32_t missing = 0;           ///< Of a run that pauses.
+  std::vector<worker_id> absent;  ///< Who has left and not come back.
+};
+
 struct dropped {
   worker_id who;
   uint64_t staleness = 0;
@@ -94,6 +109,12 @@ struct stopping {
   recording::progress_figures progress; ///< The current figures.
 };
 
+/// The summary of a run that may be killed before its end, since it was told to
+/// stop. The last note replaces it.
+struct early_summary {
+  recording::summary summary;
+};
+
 /// The last note: the recorder adds the wall time.
 struct finished {
   recording::summary summary;
@@ -107,9 +128,11 @@ struct note {
   uint64_t step = 0;
   double time = 0; ///< s since the run began, on the run's clock.
   std::variant<notes::started, notes::resumed, notes::update, notes::evaluation,
-               notes::joined, notes::left, notes::dropped, notes::cancelled,
-               notes::refused, notes::epoch, notes::checkpoint, notes::warning,
-               notes::standstill, notes::stopping, notes::finished>
+               notes::joined, notes::left, notes::first_gradient,
+               notes::members, notes::dropped, notes::cancelled, notes::refused,
+               notes::epoch, notes::checkpoint, notes::warning,
+               notes::standstill, notes::stopping, notes::early_summary,
+               notes::finished>
     what;
 };
 

@@ -72,7 +72,10 @@ std::string progress_line(const progress_figures& figures, size_t width) {
 std::string standstill_line(double seconds, const progress_figures& figures,
                             uint32_t wanted) {
   auto whom = waiting_part(figures);
-  if (figures.workers == 0 && figures.announced < wanted)
+  if (figures.missing > 0)
+    whom = "waits for " + std::to_string(figures.missing) + " more " +
+           (figures.missing == 1 ? "worker" : "workers");
+  else if (figures.workers == 0 && figures.announced < wanted)
     whom = "waits for " + std::to_string(wanted - figures.announced) + " of " +
            config::count(wanted, "worker");
   else if (whom.empty())

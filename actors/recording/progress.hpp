@@ -23,10 +23,12 @@ struct progress_figures {
   double samples_per_second = 0;
   /// The metric of the last evaluation that decides which weights are the best.
   std::optional<config::metric> score;
-  std::optional<double> top5;         ///< Of the same evaluation.
-  uint32_t workers = 0;               ///< In the cluster now.
-  uint32_t announced = 0;             ///< Connected; in the cluster or not yet.
-  std::vector<worker_id> waiting_for; ///< policy::waiting_for()
+  std::optional<double> top5; ///< Of the same evaluation.
+  uint32_t workers = 0;       ///< In the cluster now.
+  uint32_t announced = 0;     ///< Connected; in the cluster or not yet.
+  uint32_t missing = 0;       ///< Workers, if there are too few.
+  /// policy::waiting_for(); of a run that pauses, who has left.
+  std::vector<worker_id> waiting_for;
 };
 
 /// "accuracy 81.11 %", "top-5 98.61 %" or, for others, "loss 1.4102"

@@ -2,6 +2,7 @@
 
 #include "actors/recording/console.hpp"
 #include "actors/recording/metrics_tail.hpp"
+#include "config/sources/resolve.hpp"
 #include "config/text/one_line.hpp"
 #include "config/text/text.hpp"
 
@@ -20,6 +21,9 @@ using recording::line_file;
 
 /// The first joins up to this number of workers are reported one by one.
 constexpr uint32_t most_said = 64;
+
+/// Of the workers that a run waits for.
+constexpr size_t most_named = 4;
 
 /// The most bytes that are buffered, and for how many seconds.
 constexpr size_t most_gathered = 1 << 16;
@@ -151,6 +155,36 @@ void recorder_state::put(const note& at, const notes::left& entry) {
   say("left         worker " + to_string(entry.who) + ": " + entry.reason);
 }
 
+void recorder_state::put(const note&, const notes::first_gradient& entry) {
+  say(std::string{config::first_gradient} + to_string(entry.who));
+}
+
+void recorder_state::put(const note& at, const notes::members& entry) {
+  const auto& [count, paused] = entry.now;
+  metrics_.members(at.step, at.time, count, paused, entry.momentum);
+  auto was_paused = std::exchange(paused_, paused);
+  auto there = config::count(count, "worker");
+  if (was_paused && !paused)
+    return say("continued    with " + there);
+  if (!paused)
+    return;
+  std::vector<std::string> names;
+  for (auto who : entry.absent)
+    if (names.size() < most_named)
+      names.push_back(name_of(who));
+  if (names.size() < entry.absent.size())
+    names.push_back(std::to_string(entry.absent.size() - names.size()) +
+                    " more");
+  say("paused       " + there + ", waits for " + std::to_string(entry.missing) +
+      " more: " + config::join(names, ", "));
+}
+
+/// "worker 1 (host, pid 4711)"
+std::string recorder_state::name_of(worker_id who) const {
+  auto peer = parts_.peers ? parts_.peers->of(who) : "";
+  return "worker " + to_string(who) + (peer.empty() ? "" : " (" + peer + ")");
+}
+
 // -- the run ------------------------------------------------------------------
 
 void recorder_state::put(const note& at, const notes::started& entry) {
@@ -192,6 +226,10 @@ void recorder_state::put(const note& at, const notes::stopping& entry) {
   metrics_.stopping(at.step, at.time, entry.reason);
   show(progress_.show_last(entry.progress));
   say("stopping     " + entry.reason);
+}
+
+void recorder_state::put(const note&, const notes::early_summary& entry) {
+  recording::write_summary(parts_.folder / "summary.json", entry.summary);
 }
 
 void recorder_state::put(const note& at, const notes::finished& entry) {

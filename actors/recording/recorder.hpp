@@ -60,6 +60,8 @@ private:
   void put(const note& at, const notes::evaluation& entry);
   void put(const note& at, const notes::joined& entry);
   void put(const note& at, const notes::left& entry);
+  void put(const note& at, const notes::first_gradient& entry);
+  void put(const note& at, const notes::members& entry);
   void put(const note& at, const notes::dropped& entry);
   void put(const note& at, const notes::cancelled& entry);
   void put(const note& at, const notes::refused& entry);
@@ -68,8 +70,10 @@ private:
   void put(const note& at, const notes::warning& entry);
   void put(const note& at, const notes::standstill& entry);
   void put(const note& at, const notes::stopping& entry);
+  void put(const note& at, const notes::early_summary& entry);
   void put(const note& at, const notes::finished& entry);
 
+  std::string name_of(worker_id who) const;
   void require_claim();
   void flush_if_due();
   void say(const std::string& line);
@@ -85,6 +89,7 @@ private:
   double refusal_said_ = -1; ///< When a refusal was last reported.
   double flushed_ = 0;       ///< When buffers were last written.
   double claimed_ = 0;       ///< When the claim was last looked at.
+  bool paused_ = false;      ///< For want of workers.
   std::optional<std::string> trouble_; ///< The first write error.
 };
 

@@ -5,6 +5,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -246,12 +247,26 @@ void parameter_server_state::set_evaluators(uint32_t evaluators) {
 void parameter_server_state::stop() {
   told_to_stop_ = true;
   next_.clear();
+  keep_to_grace();
   in_order([this] {
     if (ending_.begun())
       return;
     decide(inputs::stopped{});
     ending_.begin("stopped", "stopped by a signal");
   });
+}
+
+// From now on the end has so much time. It may have begun before: then it waits
+// for the score no longer than that.
+void parameter_server_state::keep_to_grace() {
+  if (end_by_)
+    return;
+  auto grace = parts_.settings.cluster.grace;
+  auto kept = std::min(kept_of_grace, grace / 2);
+  end_by_ = elapsed() + grace;
+  self_->run_delayed(to_timespan(grace - kept), [this] { ending_.scored(); });
+  self_->run_delayed(to_timespan(grace - kept / 2),
+                     [this, grace] { saving_takes_too_long(grace); });
 }
 
 // Shards are lost, whose part of a step would be waited for in vain, or all

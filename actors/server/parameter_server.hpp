@@ -100,6 +100,8 @@ struct parameter_server_parts {
   recording::note_window notes{}; ///< Limits how far the recorder may lag.
   /// Whether it looks for workers that hang or are late, by the clock.
   bool watches = false;
+  /// Whether it says whose gradients reach the weights, for `launch`.
+  bool launched = false;
 
   life_number life() const { return life_number{description.life}; }
 
@@ -132,6 +134,9 @@ private:
   static constexpr double standstill_after = 10;
   static constexpr double finish_timeout = 30; ///< s that the end may take.
   static constexpr double save_timeout = 300;  ///< The last checkpoint.
+  /// s of the grace that are kept for the summary and for members to leave; at
+  /// most half of it.
+  static constexpr double kept_of_grace = 6;
 
   // -- inputs -----------------------------------------------------------------
 
@@ -155,6 +160,7 @@ private:
   void take_score(const score& found);
   void set_evaluators(uint32_t evaluators);
   void stop();
+  void keep_to_grace();
   void regroup(const run_end& how);
   void give_up(const std::string& line);
   void deal_anew();
@@ -183,7 +189,8 @@ private:
   void finish_work() override;
   void hand_over_last();
   void give_up_saving() override;
-  void saving_takes_too_long();
+  void saving_takes_too_long(double limit);
+  void write_early_summary();
   void close_run() override;
   void write_summary();
   void leave_run();
@@ -235,7 +242,8 @@ private:
   std::optional<std::string> weights_sha256_;
   std::optional<std::string> state_sha256_;
   next_members next_;
-  bool told_to_stop_ = false; ///< By a signal.
+  bool told_to_stop_ = false;    ///< By a signal.
+  std::optional<double> end_by_; ///< On the run's clock, if told to stop.
   /// Inputs that came while a decision's steps were made, in their order.
   std::deque<std::function<void()>> waiting_;
 

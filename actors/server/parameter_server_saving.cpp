@@ -7,6 +7,8 @@
 #include "config/text/value.hpp"
 #include "config/text/version.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 
@@ -73,8 +75,10 @@ void parameter_server_state::saving_failed(const std::string& line) {
 }
 
 void parameter_server_state::saving_is_idle() {
-  if (ending_.begun() && checkpoints_.is_idle())
-    ending_.saved();
+  if (!ending_.begun() || !checkpoints_.is_idle())
+    return;
+  ending_.saved();
+  write_early_summary();
 }
 
 // -- the end ------------------------------------------------------------------
@@ -112,7 +116,7 @@ void parameter_server_state::finish_work() {
       self_, to_timespan(parts_.settings.evaluation.eval_timeout), tick_atom_v);
   if (!ending_.is_closed())
     self_->run_delayed(to_timespan(save_timeout),
-                       [this] { saving_takes_too_long(); });
+                       [this] { saving_takes_too_long(save_timeout); });
   saving_is_idle();
 }
 
@@ -145,12 +149,23 @@ void parameter_server_state::give_up_saving() {
   checkpoints_.close();
 }
 
-void parameter_server_state::saving_takes_too_long() {
-  if (!ending_.is_saved())
-    ending_.fail(
-      "the last checkpoint was not written within " +
-      config::print(save_timeout) +
-      " s: the disk takes no more; free it and go on with --resume auto");
+void parameter_server_state::saving_takes_too_long(double limit) {
+  if (!ending_.begun() || ending_.is_saved())
+    return;
+  auto remedy = limit == parts_.settings.cluster.grace
+                  ? " s (--grace): give it more time, and as much to whoever "
+                    "stops this process; go on with --resume auto"
+                  : " s: the disk takes no more; free it and go on with "
+                    "--resume auto";
+  ending_.fail("the last checkpoint was not written within " +
+               config::print(limit) + remedy);
+}
+
+// A run that is told to stop may be killed while it waits for its last score.
+void parameter_server_state::write_early_summary() {
+  if (end_by_ && ending_.is_saved() && !ending_.is_closed())
+    record(std::make_shared<note>(
+      note{newest_.value, elapsed(), notes::early_summary{make_summary()}}));
 }
 
 // Waits a while for open contexts of modules: the workers have been told to
@@ -176,15 +191,18 @@ void parameter_server_state::write_summary() {
   last->step = scheduler_.current().value;
   last->time = elapsed();
   last->what = notes::finished{std::move(summary), ending_.line()};
+  auto limit = finish_timeout;
+  if (end_by_) // It has at least the time that is kept for it.
+    limit = std::clamp(*end_by_ - elapsed() - 1, 1.0, limit);
   self_
-    ->request(parts_.recorder, to_timespan(finish_timeout), finish_atom_v,
+    ->request(parts_.recorder, to_timespan(limit), finish_atom_v,
               note_ptr{std::move(last)})
     .then([this] { leave_run(); },
-          [this](const caf::error& err) {
+          [this, limit](const caf::error& err) {
             ending_.fail_late(
               err == caf::sec::request_timeout
                 ? "the run directory took no lines for " +
-                    config::print(finish_timeout) +
+                    config::print(std::round(limit)) +
                     " s, and summary.json is not written: the disk takes no "
                     "more; free it and go on with --resume auto"
                 : text_of(err));

@@ -3,6 +3,7 @@
 #include "actors/runtime/tensor_payload.hpp"
 #include "actors/server/parameter_server.hpp"
 #include "actors/server/restore.hpp"
+#include "config/schema/policies.hpp"
 #include "config/values/compression.hpp"
 
 #include <algorithm>
@@ -94,6 +95,7 @@ run_metrics_parts parameter_server_state::metrics_parts() {
   out.changes = changes_of(parts_);
   out.scheduler = &scheduler_;
   out.standstill = parts_.began ? 0 : standstill_after;
+  out.launched = parts_.launched;
   return out;
 }
 
@@ -135,6 +137,9 @@ step_pipeline_parts parameter_server_state::pipeline_parts() {
   out.shards = &shards_;
   out.self = self_;
   out.exchange = spawn_exchange_front(self_->system(), parts_.exchange);
+  if (out.settings.momentum_by_workers.value_or(false) &&
+      parts_.settings.cluster.is_elastic())
+    out.momentum = config::facts_of(parts_.settings.policy).momentum;
   return out;
 }
 

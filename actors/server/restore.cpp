@@ -66,6 +66,9 @@ cores::step_scheduler make_step_scheduler(const parameter_server_parts& parts) {
     parts.life()};
   if (auto factor = config::parse_outliers(training.outliers))
     out.watch_norms(*factor);
+  if (const auto& cluster = parts.settings.cluster; cluster.is_elastic())
+    out.vary_members(
+      {cluster.fewest_workers(), training.global_batch_size.value_or(0)});
   return out;
 }
 

@@ -1,6 +1,7 @@
 #include "actors/server/run_metrics.hpp"
 
 #include "actors/core/take_held.hpp"
+#include "config/schema/policies.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -75,6 +76,7 @@ void run_metrics::load(const models::best_score& kept) {
 void run_metrics::on_event(const event& entry) {
   arrived_ = nullptr;
   std::visit([&](const auto& input) { count_input(entry, input); }, entry.what);
+  note_members(entry);
   for (const auto& late : entry.decided.drop)
     drop(entry, late);
   for (size_t i = 0; i < entry.decided.updates.size(); ++i)
@@ -102,11 +104,14 @@ void run_metrics::count_input(const event& at, const inputs::started& cause) {
 
 void run_metrics::count_input(const event& at, const inputs::enlisted& cause) {
   announced_.insert(cause.who);
+  absent_.erase(cause.who);
+  contributed_.erase(cause.who);
   record(at.newest, notes::joined{cause.who, cause.life});
 }
 
 void run_metrics::count_input(const event& at, const inputs::left& cause) {
   announced_.erase(cause.who);
+  absent_.insert(cause.who);
   record(at.newest, notes::left{cause.who, cause.life, cause.reason});
 }
 
@@ -139,6 +144,23 @@ void run_metrics::count_input(const event& at, const inputs::ending& cause) {
   held_.clear();
 }
 
+void run_metrics::note_members(const event& at) {
+  if (!at.decided.members)
+    return;
+  notes::members out;
+  out.now = *at.decided.members;
+  const auto& settings = parts_.settings;
+  const auto& momentum_of = config::facts_of(settings.policy).momentum;
+  if (out.now.paused) {
+    out.missing = missing_workers();
+    out.absent.assign(absent_.begin(), absent_.end());
+  } else if (settings.training.momentum_by_workers.value_or(false) &&
+             momentum_of) {
+    out.momentum = momentum_of(out.now.count);
+  }
+  record(at.newest, std::move(out));
+}
+
 // -- decisions ----------------------------------------------------------------
 
 void run_metrics::drop(const event& at, const cores::dropped_push& push) {
@@ -161,6 +183,8 @@ void run_metrics::apply(const event&, const cores::update_order& step,
     means.add(header.metrics, header.samples);
     out.samples += header.samples;
     out.gradients.push_back({part.id.worker, part.staleness, header.samples});
+    if (parts_.launched && contributed_.insert(part.id.worker).second)
+      record(step.makes, notes::first_gradient{part.id.worker});
   }
   out.loss = loss / static_cast<double>(out.samples);
   out.metrics = means.count_input();
@@ -207,6 +231,21 @@ double run_metrics::samples_per_second() const {
          std::max(sink_.elapsed(), 1e-9);
 }
 
+/// Without which the run does not begin, or pauses.
+uint32_t run_metrics::missing_workers() const {
+  const auto& cluster = parts_.settings.cluster;
+  auto there = static_cast<uint32_t>(parts_.scheduler->members());
+  auto begun = there > 0 || parts_.scheduler->is_paused();
+  if (!cluster.is_elastic())
+    return 0;
+  auto needed = !begun && sink_.elapsed() < cluster.join_timeout
+                  ? cluster.workers
+                  : cluster.fewest_workers();
+  return needed -
+         std::min(needed,
+                  begun ? there : static_cast<uint32_t>(announced_.size()));
+}
+
 // Finding the workers that are waited for visits the whole cluster, so it is
 // not done for every update.
 recording::progress_figures run_metrics::progress(version at) const {
@@ -225,7 +264,11 @@ recording::progress_figures run_metrics::progress(version at) const {
   }
   out.workers = static_cast<uint32_t>(parts_.scheduler->members());
   out.announced = static_cast<uint32_t>(announced_.size());
-  out.waiting_for = parts_.scheduler->policy().waiting_for();
+  out.missing = missing_workers();
+  if (parts_.scheduler->is_paused())
+    out.waiting_for.assign(absent_.begin(), absent_.end());
+  else
+    out.waiting_for = parts_.scheduler->policy().waiting_for();
   return out;
 }
 

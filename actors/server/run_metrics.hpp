@@ -34,6 +34,7 @@ struct run_metrics_parts {
   const cores::step_scheduler* scheduler = nullptr;
   /// s without a step after which it is said for whom the run waits; 0: never.
   double standstill = 0;
+  bool launched = false; ///< Whoever has started the run follows its progress.
 };
 
 class run_metrics final : public event_subscriber {
@@ -74,6 +75,8 @@ private:
     // nop
   }
 
+  void note_members(const event& at);
+  uint32_t missing_workers() const;
   void drop(const event& at, const cores::dropped_push& push);
   void apply(const event& at, const cores::update_order& step, double rate);
   push_header take_header(const push_id& id);
@@ -98,6 +101,9 @@ private:
   double last_loss_ = std::numeric_limits<double>::quiet_NaN();
   uint64_t epochs_noted_ = 0;
   std::set<worker_id> announced_;
+  /// Whose gradient is in the weights, if that is told.
+  std::set<worker_id> contributed_;
+  std::set<worker_id> absent_; ///< They have left and not come back.
   standstill standstill_;
   wall_clock wall_;
   double progress_due_ = 0; ///< On `wall_`: when to update a terminal again.

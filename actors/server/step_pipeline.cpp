@@ -183,6 +183,8 @@ auto step_pipeline::begin(const cores::update_order& order, double rate)
   step out;
   out.what.makes = order.makes;
   out.what.lr = rate;
+  if (parts_.momentum && order.members > 0)
+    out.what.momentum = parts_.momentum(order.members);
   for (const auto& part : order.gradients) {
     auto held = cores::take_held(held_, part.id);
     out.what.gradients.push_back(part.id);
@@ -201,9 +203,8 @@ void step_pipeline::finish(step next) {
   parts_.shards->step(what);
   if (ordered_.empty())
     all_are_ordered();
-  parts_.model->step(
-    what.makes, std::move(next.gradients), next.shares,
-    {what.lr, what.scale, {what.factors.begin(), what.factors.end()}});
+  parts_.model->step(what.makes, std::move(next.gradients), next.shares,
+                     terms_of(what));
   made_ = what.makes;
   if (!next.has_sum)
     return;

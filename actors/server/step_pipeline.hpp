@@ -15,6 +15,7 @@
 #include "models/optim/learning_rate.hpp"
 
 #include <deque>
+#include <functional>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -29,6 +30,8 @@ struct step_pipeline_parts {
   lead_actor::pointer self = nullptr;
   /// Where gradients are added up that are only offered; or null.
   node_exchange exchange{};
+  /// The momentum of a step with so many members; empty: it is fixed.
+  std::function<double(uint32_t members)> momentum{};
 };
 
 class step_pipeline {

@@ -34,7 +34,7 @@ void lead_seeker_state::refused(const caf::error& why) {
   if (why == errc::settings_conflict)
     return end({static_cast<uint8_t>(exit_status::usage),
                 address() + " refuses this node: " + text_of(why)});
-  if (why == errc::protocol_mismatch)
+  if (why == errc::protocol_mismatch || why == errc::cluster_full)
     return end({1, address() + ": " + text_of(why)});
   if (why == errc::shutting_down)
     return end({});

@@ -212,7 +212,11 @@ void remote_session_client_state::take_seat() {
                {coordinator_, wish(), to_timespan(patience_with_a_peer)},
                {[this](const std::optional<registration>& as) { seated(as); },
                 [this](const caf::error& why) {
-                  refused(why);
+                  // Its own place may not be known to be lost yet.
+                  if (why != errc::cluster_full || place_.life.value == 0)
+                    return refused(why);
+                  drop_links();
+                  retry(text_of(why));
                 }});
 }
 
@@ -334,6 +338,30 @@ void remote_session_client_state::retry(const std::string& why) try {
                 may_move ? time_to_begin_anew : 0, why);
 } catch (const failure& err) {
   end_for(err);
+}
+
+// What the worker has not begun, others get when it is gone.
+void remote_session_client_state::stop_within(double seconds) {
+  if (!participant_ || !is_worker() || !link_ || paused_)
+    return stop();
+  say("stopping     told to stop: a gradient that is under way has " +
+      config::print(seconds) + " s");
+  self_
+    ->request(std::get<worker_actor>(*participant_), to_timespan(seconds),
+              leave_atom_v)
+    .then(
+      [this](sequence settled) {
+        hand_over_feedback(settled);
+        stop();
+      },
+      [this](const caf::error&) { stop(); });
+}
+
+void remote_session_client_state::hand_over_feedback(sequence settled) try {
+  if (feedback_)
+    feedback_->hand_over({place_.worker, place_.life, settled});
+} catch (const failure& why) {
+  say("feedback     is not handed over: " + std::string{why.what()});
 }
 
 // The coordinator hears first of a worker that fails: one that is only gone may

@@ -160,6 +160,7 @@ private:
   void pause() override;
   void resume() override;
   last_version fetch_last(const payload_shape& shape) override;
+  void stop_within(double seconds) override;
   void end(const run_end& how) override;
 
   void shake_hands_with(size_t index);
@@ -180,6 +181,7 @@ private:
   void look_at_path(const std::string& path, const caf::error& why);
   void end_participant();
   bool is_worker() const;
+  void hand_over_feedback(sequence settled);
 
   /// Wraps a handler so that answers to an earlier attempt are ignored.
   template <class F>

@@ -35,6 +35,7 @@ session_client_actor::behavior_type session_client_state::make_behavior() {
     },
     [this](ended_atom, const run_end& how) { note_end(how); },
     [this](stop_atom) { stop(); },
+    [this](stop_atom, double seconds) { stop_within(seconds); },
   };
 }
 

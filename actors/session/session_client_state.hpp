@@ -67,6 +67,9 @@ protected:
 
   virtual void stop() { end({}); }
 
+  /// The same within so many seconds.
+  virtual void stop_within(double) { stop(); }
+
   /// Something unforeseen has happened.
   virtual void fail(const std::string& line) { end({1, line}); }
 

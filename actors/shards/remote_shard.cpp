@@ -281,9 +281,8 @@ remote_shard_state::measure(const shard_step& order) {
 void remote_shard_state::make(const shard_step& order) try {
   auto [gradients, shares, have_sum] = gradients_of(order);
   auto next = versions_.step_buffer();
-  model_.apply(
-    next, versions_.newest_flat(), gradients, shares,
-    {order.lr, order.scale, {order.factors.begin(), order.factors.end()}});
+  model_.apply(next, versions_.newest_flat(), gradients, shares,
+               terms_of(order));
   versions_.publish(order.makes, std::move(next));
   version_ = order.makes;
   for (const auto& id : order.gradients)

@@ -98,6 +98,14 @@ void fill_slot(const models::flat_layout& whole, const std::string& slot,
              from.path, key_of, read);
 }
 
+step_terms terms_of(const shard_step& order) {
+  step_terms out{
+    order.lr, order.scale, {order.factors.begin(), order.factors.end()}};
+  if (double momentum = order.momentum; momentum >= 0)
+    out.momentum = momentum;
+  return out;
+}
+
 shard_model::shard_model(const config::training_settings& settings,
                          config::scalar_type dtype, models::element_range range,
                          const models::parameter_groups& groups,
@@ -170,6 +178,8 @@ void shard_model::apply(const at::Tensor& next, const at::Tensor& current,
     return;
   models::guarded("a step of the parameter server", [&] {
     auto parts = parts_of(gradients, shares);
+    if (with.momentum)
+      optimizer_->set_momentum(*with.momentum);
     optimizer_->step(own(next), own(current), parts.gradients, parts.shares,
                      with.lr, with.scale, passes_.across, with.factors);
   });

@@ -9,6 +9,7 @@
 
 #include "config/text/settings.hpp"
 #include "messages/payload.hpp"
+#include "messages/shards.hpp"
 #include "models/layout/flat_layout.hpp"
 #include "models/layout/shard_cuts.hpp"
 #include "models/optim/exact_sum.hpp"
@@ -17,6 +18,7 @@
 #include "models/storage/checkpoint.hpp"
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,9 +40,12 @@ void fill_slot(const models::flat_layout& whole, const std::string& slot,
 /// The numbers of a step, on all shards.
 struct step_terms {
   double lr = 0;
-  double scale = 1;                 ///< Of the mean of its gradients.
-  std::vector<double> factors = {}; ///< Of each parameter's step, if any.
+  double scale = 1;                    ///< Of the mean of its gradients.
+  std::vector<double> factors = {};    ///< Of each parameter's step, if any.
+  std::optional<double> momentum = {}; ///< Not given: that of the step before.
 };
+
+step_terms terms_of(const shard_step& order);
 
 /// How a shard goes through its numbers.
 struct range_passes {

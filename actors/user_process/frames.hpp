@@ -14,7 +14,7 @@
 namespace troupe::external {
 
 /// Both ends must speak the same.
-inline constexpr uint64_t frame_version = 3;
+inline constexpr uint64_t frame_version = 4;
 
 /// A larger body is refused before memory is allocated for it.
 inline constexpr uint32_t most_body = 1u << 20;
@@ -31,19 +31,20 @@ enum class process_frame_kind : uint32_t {
   tried = 7,    ///< Whether memory of its GPU could be opened.
 
   // From the worker.
-  welcome = 65,   ///< The answer to hello; the number is the version.
-  memory = 66,    ///< A region, whose file comes with it; its number.
-  lease = 67,     ///< Samples to compute, soon.
-  withdrawn = 68, ///< The lease is not to be computed any more.
-  weights = 69,   ///< Compute this lease now, on these weights.
-  cancelled = 70, ///< The gradient is not needed: answer without it.
-  end = 71,       ///< The run is over; status and line.
-  forgotten = 72, ///< A region is no longer used; its number.
-  score = 73,     ///< Score the version of this number.
-  last = 74,      ///< The run ends with the version of this number.
-  place = 75,     ///< The rank of the worker, as it has a place; its number.
-  trial = 76,     ///< Memory of the GPU, to be opened and closed once.
-  gpu_memory = 77 ///< A region on the GPU; its number.
+  welcome = 65,    ///< The answer to hello; the number is the version.
+  memory = 66,     ///< A region, whose file comes with it; its number.
+  lease = 67,      ///< Samples to compute, soon.
+  withdrawn = 68,  ///< The lease is not to be computed any more.
+  weights = 69,    ///< Compute this lease now, on these weights.
+  cancelled = 70,  ///< The gradient is not needed: answer without it.
+  end = 71,        ///< The run is over; status and line.
+  forgotten = 72,  ///< A region is no longer used; its number.
+  score = 73,      ///< Score the version of this number.
+  last = 74,       ///< The run ends with the version of this number.
+  place = 75,      ///< The rank of the worker, as it has a place; its number.
+  trial = 76,      ///< Memory of the GPU, to be opened and closed once.
+  gpu_memory = 77, ///< A region on the GPU; its number.
+  stopping = 78    ///< The worker is about to leave; a text says why.
 };
 
 struct frame_header {

@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* folder_name = "residuals";
 constexpr const char* tensor_name = "residual";
+constexpr const char* left_name = "left"; ///< Of workers that have left.
 
 using recording::say;
 
@@ -135,7 +136,8 @@ void error_feedback::begin(life_number server, version at, worker_id who) {
     return;
   try {
     sort_out(at, who);
-    read(at, who);
+    if (!take_over(who))
+      read(at, who);
   } catch (const run_error& err) {
     say("feedback     begins at zero: " + std::string{err.what()});
   }
@@ -190,13 +192,34 @@ void error_feedback::keep(uint64_t step, fs::path path) {
 
 void error_feedback::read(version at, worker_id who) {
   auto path = file(at, who);
+  if (load(path))
+    say("feedback     of worker " + to_string(who) + " goes on from " +
+        path.string());
+}
+
+// What a worker has left in this life of the server is newer than that of the
+// version with which the life began. It counts once.
+bool error_feedback::take_over(worker_id who) {
+  auto path = folder() / left_name / name_of(who);
+  auto life = life_in(path, store_.run_id);
+  auto taken = life == server_.value && load(path);
+  if (life)
+    remove_file(path);
+  if (taken)
+    say("feedback     of worker " + to_string(who) +
+        ", which has left, is taken over");
+  return taken;
+}
+
+/// Takes the numbers of a file of this run, if it is there.
+bool error_feedback::load(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error))
-    return;
+    return false;
   auto content = models::read_safetensors(path);
   auto of = content.metadata().find("run_id");
   if (of == content.metadata().end() || of->second != store_.run_id)
-    return;
+    return false;
   uint64_t wanted = 0;
   for (const auto& each : ranges_)
     wanted += each.count;
@@ -210,8 +233,7 @@ void error_feedback::read(version at, worker_id who) {
     std::memcpy(each.now.data(), from, 4 * each.count);
     from += 4 * each.count;
   }
-  say("feedback     of worker " + to_string(who) + " goes on from " +
-      path.string());
+  return true;
 }
 
 uint32_t error_feedback::life() {
@@ -236,20 +258,37 @@ std::vector<float> error_feedback::whole_after(const push_id& id) {
   return any ? out : std::vector<float>{};
 }
 
-void error_feedback::write(version at, const push_id& after) {
-  if (store_.folder.empty())
-    return;
-  std::lock_guard guard{files_}; // Not while a new life begins.
+/// @pre `files_` is locked: not while a new life begins.
+bool error_feedback::save(const fs::path& to, version at,
+                          const push_id& after) {
   auto numbers = whole_after(after);
   if (numbers.empty())
-    return;
-  auto path = file(at, after.worker);
-  write_file(path, numbers,
+    return false;
+  write_file(to, numbers,
              {{"run_id", store_.run_id},
               {"step", std::to_string(at.value)},
               {"worker", std::to_string(after.worker.value)},
               {"life", std::to_string(life())}});
-  keep(at.value, std::move(path));
+  return true;
+}
+
+void error_feedback::write(version at, const push_id& after) {
+  if (store_.folder.empty())
+    return;
+  std::lock_guard guard{files_};
+  auto path = file(at, after.worker);
+  if (save(path, at, after))
+    keep(at.value, std::move(path));
+}
+
+void error_feedback::hand_over(const push_id& after) {
+  if (store_.folder.empty())
+    return;
+  std::lock_guard guard{files_};
+  auto path = folder() / left_name / name_of(after.worker);
+  if (save(path, version{0}, after))
+    say("feedback     of worker " + to_string(after.worker) + " is left in " +
+        path.string());
 }
 
 void forget_error_feedback(const error_feedback_store& of, version after) {

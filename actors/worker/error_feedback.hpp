@@ -28,6 +28,10 @@ namespace troupe {
 /// Where error feedback is saved:
 ///
 /// FOLDER/residuals/step-00000100/worker-3.safetensors
+///
+/// and that of a worker that has left, for the next one with its rank:
+///
+/// FOLDER/residuals/left/worker-3.safetensors
 struct error_feedback_store {
   std::filesystem::path folder; ///< The run directory; empty: not saved.
   uint32_t keep = 3;            ///< Number of newest steps kept per worker.
@@ -65,6 +69,11 @@ public:
   /// @throws run_error if the file cannot be written.
   void write(version at, const push_id& after);
 
+  /// Saves it for the next worker of this rank in this life of the server, as
+  /// it was after this gradient. Does nothing where `write` would not.
+  /// @throws run_error if the file cannot be written.
+  void hand_over(const push_id& after);
+
 private:
   /// Empty vectors stand for zeros.
   struct range {
@@ -87,6 +96,9 @@ private:
   std::filesystem::path folder() const;
   std::filesystem::path file(version at, worker_id who) const;
   void read(version at, worker_id who);
+  bool take_over(worker_id who);
+  bool load(const std::filesystem::path& from);
+  bool save(const std::filesystem::path& to, version at, const push_id& after);
   void sort_out(version at, worker_id who);
   void keep(uint64_t step, std::filesystem::path path);
 

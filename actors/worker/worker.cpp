@@ -26,6 +26,7 @@ worker_actor::behavior_type worker_state::make_behavior() {
     [this](write_atom, version at, sequence settled) {
       return write(at, settled);
     },
+    [this](leave_atom) { return finish_before_leaving(); },
     [](ping_atom) {},
     [this](stop_atom, const run_end& how) { stop(how); },
   };
@@ -47,6 +48,8 @@ void worker_state::detach() {
   ++roles_;
   if (running_)
     give_up();
+  if (leaving_ && leaving_->pending()) // What is under way is of no use now.
+    leaving_->deliver(role_ ? role_->answered : sequence{0});
   role_.reset();
   work_.clear();
   weights_ = {};
@@ -72,6 +75,19 @@ caf::result<void> worker_state::write(version at, sequence settled) {
   const auto& as = role_->as;
   return self_->delegate(parts_.session, write_atom_v, at,
                          push_id{as.worker, as.life, settled});
+}
+
+caf::result<sequence> worker_state::finish_before_leaving() {
+  leaving_ = self_->make_response_promise<sequence>();
+  auto asks = *leaving_;
+  look_if_finished();
+  return asks;
+}
+
+void worker_state::look_if_finished() {
+  auto under_way = running_ || (role_ && role_->answered != role_->last);
+  if (leaving_ && leaving_->pending() && !under_way)
+    leaving_->deliver(role_ ? role_->answered : sequence{0});
 }
 
 // The worker keeps its place until it has the weights that the run ends with.
@@ -161,7 +177,8 @@ void worker_state::load(const lease& work) {
 }
 
 void worker_state::advance() {
-  if (running_ || !has_weights_ || work_.empty() || !work_.front().batch)
+  if (running_ || leaving_ || !has_weights_ || work_.empty() ||
+      !work_.front().batch)
     return;
   auto work = std::move(work_.front());
   work_.pop_front();
@@ -185,10 +202,11 @@ void worker_state::compute(assignment work) {
         auto done = *std::exchange(running_, std::nullopt);
         if (asked != roles_)
           advance();
-        else if (report.cancelled)
+        else if (report.cancelled && !leaving_)
           pull(done.what.id);
-        else
+        else if (!report.cancelled)
           push(report, done);
+        look_if_finished();
       },
       [this](const caf::error& why) { fail(why); });
 }
@@ -222,12 +240,17 @@ void worker_state::push(const gradient_report& report, const running& done) {
     .then(
       in_this_role([this](const release_header& next, const payload& weights) {
         unknown_ = 0;
+        role_->answered = role_->last;
         take_weights(next, weights);
+        look_if_finished();
       }),
       in_this_role([this, before](const caf::error& why) {
         if (why != errc::duplicate)
           statistics_ = before;
-        take_refusal(why);
+        role_->answered = role_->last;
+        look_if_finished();
+        if (!leaving_)
+          take_refusal(why);
       }));
 }
 

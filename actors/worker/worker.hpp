@@ -59,6 +59,7 @@ private:
     gradient_way way;     ///< On which gradients leave.
     sequence last{0};     ///< The last gradient.
     sequence requests{0}; ///< So far.
+    sequence answered{0}; ///< The last gradient that the server has answered.
   };
 
   void attach(role next);
@@ -66,6 +67,8 @@ private:
   void cancel(version before);
   void give_up();
   caf::result<void> write(version at, sequence settled);
+  caf::result<sequence> finish_before_leaving();
+  void look_if_finished();
   void stop(const run_end& how);
   void leave(const run_end& how);
 
@@ -91,6 +94,8 @@ private:
   uint32_t unknown_ = 0; ///< Errors of unknown kind, in a row.
   uint64_t roles_ = 0;   ///< Counts attachments and detachments.
   bool stopped_ = false; ///< The run is over.
+  /// Who waits until it has finished; then it takes up nothing new.
+  std::optional<caf::typed_response_promise<sequence>> leaving_;
   std::deque<assignment> work_;
   payload weights_;
   payload statistics_; ///< Its own, under `--buffers local`; else empty.

@@ -39,6 +39,7 @@
 #include <caf/io/middleman.hpp>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <mutex>
@@ -279,7 +280,14 @@ exit_status run(const config::resolved& config, app::meeting_file* meeting,
                                   },
                                   nodes, exchange, [] { return false; }, own});
     });
-  auto how = signals.wait(node.stop, models::give_back_idle_tensor_memory);
+  // A person who presses Ctrl-C does not want to wait.
+  auto stop = [&node](int signal) {
+    if (signal != SIGINT && node.stop_in_time)
+      node.stop_in_time(signal);
+    else
+      node.stop();
+  };
+  auto how = signals.wait(stop, models::give_back_idle_tensor_memory);
   if (how.next.empty())
     say_how_it_ended(config.values, how);
   app::run_in_hand held{node.directory, node.lock};

@@ -90,22 +90,22 @@ void signal_pump::end(const run_end& how) {
 bool signal_pump::arrived() {
   begun();
   pollfd what{signals_, POLLIN, 0};
-  return poll(&what, 1, 0) > 0 && take_signal();
+  return poll(&what, 1, 0) > 0 && take_signal() != 0;
 }
 
-/// Reads a signal; returns whether there was one.
-bool signal_pump::take_signal() {
+/// Reads a signal; returns its number, or 0 if there was none.
+int signal_pump::take_signal() {
   signalfd_siginfo info{};
   if (read(signals_, &info, sizeof info) != sizeof info)
-    return false;
+    return 0;
   auto number = static_cast<int>(info.ssi_signo);
   auto what = asked_.interpret_signal(number, std::chrono::steady_clock::now());
   if (what == stop_requests::meaning::haste && number == SIGINT)
     std::_Exit(static_cast<int>(exit_status::interrupted));
-  return true;
+  return number;
 }
 
-run_end signal_pump::wait(const std::function<void()>& stop,
+run_end signal_pump::wait(const std::function<void(int)>& stop,
                           const std::function<void()>& now_and_then) {
   using clock = std::chrono::steady_clock;
   begun();
@@ -126,8 +126,8 @@ run_end signal_pump::wait(const std::function<void()>& stop,
       return how_;
     }
     auto again = asked_.any();
-    if (take_signal() && !again)
-      stop();
+    if (auto number = take_signal(); number != 0 && !again)
+      stop(number);
   }
 }
 

@@ -38,14 +38,14 @@ public:
   /// Whether `wait` has seen one.
   bool seen() const { return asked_.any(); }
 
-  /// Waits for the end; calls `stop` at the first signal, and `now_and_then`
-  /// every few seconds.
-  run_end wait(const std::function<void()>& stop,
+  /// Waits for the end; calls `stop` at the first signal, with its number, and
+  /// `now_and_then` every few seconds.
+  run_end wait(const std::function<void(int signal)>& stop,
                const std::function<void()>& now_and_then);
 
 private:
   void watch_start() const;
-  bool take_signal();
+  int take_signal();
 
   int signals_;
   int ended_;

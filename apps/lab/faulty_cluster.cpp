@@ -147,6 +147,8 @@ private:
     out.samples = samples_;
     out.parts = parts_of_samples();
     out.norm_factor = config::parse_outliers(settings().training.outliers);
+    if (settings().cluster.is_elastic())
+      out.fewest = settings().cluster.fewest_workers();
     out.liveness = settings().cluster.liveness_timeout;
     out.joining = settings().cluster.join_timeout;
     auto link = link_terms_of(all_);

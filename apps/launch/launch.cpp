@@ -51,6 +51,9 @@ constexpr std::string_view last_word = "trainer_node: ";
 /// A node that has found its server says so with such a line.
 constexpr std::string_view first_word = "connected ";
 
+/// A program that ends with this status is not to be started again.
+constexpr int final_status = 64;
+
 /// The last life in a run's directory, which differs for each; empty if it has
 /// none.
 std::string life_in(const std::filesystem::path& folder) {
@@ -147,7 +150,9 @@ private:
     bool is_server;
     std::optional<child> process{};
     uint32_t starts = 0;
-    bool done = false; ///< It has ended, and is not started again.
+    uint32_t fruitless = 0;   ///< Starts before this one, in a row.
+    bool contributes = false; ///< In this start the weights got a gradient.
+    bool done = false;        ///< It has ended, and is not started again.
     bool failed = false;
     bool connected = false; ///< Since its last start, if it runs a node.
     bool told_late = false; ///< To end, since it has not found the server.
@@ -165,10 +170,26 @@ private:
   }
 
   void pass_on(node& who, const std::string& line) {
+    if (who.is_server && line.starts_with(config::first_gradient))
+      return note_progress(line.substr(config::first_gradient.size()));
     if (who.is_server && line.starts_with(last_word))
       who.last_words.push_back(line);
     who.connected = who.connected || line.starts_with(first_word);
     say(who, line);
+  }
+
+  /// A gradient of this worker, and so of the servers' run, is in the weights.
+  void note_progress(const std::string& rank) {
+    for (auto& one : all_)
+      if (one.is_server || one.plan.name == "worker-" + rank)
+        one.contributes = true;
+  }
+
+  /// Whether it makes no sense to start it once more: it has died again and
+  /// again before anything was learned. An evaluator has no gradients.
+  bool is_fruitless(const node& one) const {
+    return plan_.no_progress_limit > 0 && (one.is_server || is_worker(one)) &&
+           !one.contributes && one.fruitless >= plan_.no_progress_limit;
   }
 
   void say(const node& who, const std::string& line) {
@@ -219,6 +240,8 @@ private:
     auto before = prefix_of(one).size();
     auto draws = is_lead && columns > 2 * before;
     one.process.emplace(plan, log, draws ? columns - before : 0);
+    one.fruitless = one.starts > 0 && !one.contributes ? one.fruitless + 1 : 0;
+    one.contributes = false;
     ++one.starts;
     one.connected = false;
     one.last_words.clear();
@@ -280,11 +303,22 @@ private:
 
   void has_ended(node& one, int status) {
     auto in_order = status == 0 || status == 2 || status == 75;
-    auto again = !in_order && !stopping_ && !gave_up_ && !lead_status_ &&
-                 one.starts <= plan_.restarts;
+    auto again = !in_order && status != final_status && !stopping_ &&
+                 !gave_up_ && !lead_status_ && one.starts <= plan_.restarts;
+    std::string then;
+    if (again && is_fruitless(one)) {
+      again = false;
+      then = ": is not started again, since its last " +
+             std::to_string(one.fruitless + 1) +
+             " starts brought no gradient into the weights "
+             "(--no-progress-limit)";
+    } else if (again) {
+      then = ": is started again";
+    } else if (status == final_status && plan_.restarts > 0) {
+      then = ": asks not to be started again";
+    }
     if (!told_ && (!in_order || (status == 2 && !one.is_server)))
-      say(one, "ended with status " + std::to_string(status) +
-                 (again ? ": is started again" : ""));
+      say(one, "ended with status " + std::to_string(status) + then);
     if (again) {
       one.process->kill_rest(); // It may have ports, or a device.
       return start(one);
@@ -296,6 +330,9 @@ private:
     if (&one == &all_.front()) {
       lead_status_ = status;
       deadline_ = clock::now() + patience_after(one, status);
+      if (end_by_)
+        deadline_ = std::min(deadline_,
+                             std::max(*end_by_, clock::now() + for_last_words));
     }
   }
 
@@ -328,6 +365,8 @@ private:
     }
     if (std::exchange(stopping_, true))
       return;
+    end_by_ = clock::now() + std::chrono::duration_cast<clock::duration>(
+                               std::chrono::duration<double>(plan_.grace));
     if (!all_.front().done)
       all_.front().process->signal(SIGTERM);
   }
@@ -367,7 +406,7 @@ private:
       if (!one.done)
         one.process->signal(told_ ? SIGKILL : SIGTERM);
     told_ = true;
-    deadline_ = clock::now() + patience;
+    deadline_ = clock::now() + (end_by_ ? for_last_words : patience);
   }
 
   /// Tells orphans to end, then kills those that are left, and what these
@@ -389,6 +428,8 @@ private:
   std::list<node> all_;
   std::optional<int> lead_status_; ///< Once the lead has ended for good.
   clock::time_point deadline_;
+  /// When all are to have ended, if the launch was told to stop.
+  std::optional<clock::time_point> end_by_;
   std::optional<clock::time_point> alone_since_; ///< The server has no worker.
   bool stopping_ = false;
   bool gave_up_ = false;

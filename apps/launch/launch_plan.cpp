@@ -33,9 +33,10 @@ const config::verb launch_verb{
   false,
   {{"config", "FILE", "an INI file of settings", config::file_path(), {}, true},
    {"workers",
-    "N",
-    "how many; not given: those of the settings",
-    config::whole(1, most_processes),
+    "N|MIN:MAX",
+    "how many; MAX are started, and the run goes on with MIN; not given: those "
+    "of the settings",
+    config::any_text(),
     {},
     true},
    {"ps", "K", "parameter server shards, each a process",
@@ -49,6 +50,10 @@ const config::verb launch_verb{
     true},
    {"max-restarts", "R", "how often a process that died is started again",
     config::whole(0, 1'000'000), "0"},
+   {"no-progress-limit", "R",
+    "how often in a row a process is started again without a gradient of it in "
+    "the weights; 0: any number of times",
+    config::whole(0, 1'000'000), "3"},
    {"log-dir",
     "DIR",
     "a folder for what each process prints",
@@ -93,6 +98,10 @@ public:
       flags_ = joined({flags_, {"--workers", call_.flags.text("workers")}});
     shards_ = static_cast<uint32_t>(call_.flags.whole("ps"));
     config_ = settings(unchecked);
+    if (config_.values.cluster.workers > most_processes)
+      config::refuse(config_, "cluster.workers",
+                     "launch starts at most " + std::to_string(most_processes) +
+                       " workers");
     if (!config_.is_explicit("cluster.port"))
       flags_ = joined({flags_, {"--port", std::to_string(facts_.free_port())}});
     make_secrets();
@@ -104,6 +113,9 @@ public:
     launch_plan out;
     const auto& all = config_.values;
     out.restarts = static_cast<uint32_t>(call_.flags.whole("max-restarts"));
+    out.no_progress_limit =
+      static_cast<uint32_t>(call_.flags.whole("no-progress-limit"));
+    out.grace = all.cluster.grace;
     out.begins_with_another =
       all.training.overwrite || all.training.resume.has_value();
     if (out.restarts > 0)
@@ -170,8 +182,10 @@ private:
 
   child_plan server(uint32_t rank) const {
     auto out = joined({node("ps"), of_servers_});
+    std::map<std::string, std::string> variables{
+      {config::launched_variable, "1"}};
     if (shards_ == 1)
-      return {"ps", std::move(out)};
+      return {"ps", std::move(out), std::move(variables)};
     auto number = std::to_string(rank);
     out =
       joined({out, {"--shards", std::to_string(shards_), "--rank", number}});
@@ -180,7 +194,7 @@ private:
         {out,
          {"--listen", config::to_string(config::address{
                         config_.values.cluster.host, facts_.free_port()})}});
-    return {"ps-" + number, std::move(out)};
+    return {"ps-" + number, std::move(out), std::move(variables)};
   }
 
   child_plan worker(uint32_t rank) const {

@@ -17,6 +17,10 @@ struct launch_plan {
   std::vector<child_plan> servers; ///< Rank 0, which ends the run, is first.
   std::vector<child_plan> others;  ///< Workers, then the evaluator.
   uint32_t restarts = 0;           ///< Of each process.
+  /// How often in a row a process is started again without a gradient in the
+  /// weights; 0: any number of times.
+  uint32_t no_progress_limit = 0;
+  double grace = 25; ///< s in which all of them have to end, once told to stop.
   /// The run directory, if processes may be started again: the server goes on
   /// there.
   std::filesystem::path train_dir;

@@ -28,6 +28,8 @@ struct node {
   std::shared_ptr<const config::run_lock> lock = {};
   /// Of the run, if this process leads it.
   std::optional<life_number> life = {};
+  /// The effect of another signal to stop, by its number; empty: the same.
+  std::function<void(int signal)> stop_in_time = {};
 };
 
 /// Called once, on any thread, when this process's part of the run is over.

@@ -29,7 +29,9 @@
 #include <ATen/Parallel.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <tuple>
 #include <utility>
@@ -188,6 +190,13 @@ void add_ways(remote_session_client_parts& parts,
   parts.exchange = std::move(exchange);
 }
 
+/// "SIGTERM"
+std::string name_of_signal(int number) {
+  const auto* name = sigabbrev_np(number);
+  return name != nullptr ? "SIG" + std::string{name}
+                         : "signal " + std::to_string(number);
+}
+
 /// Ends the process that computes, if any, with the run.
 supervisor_actor spawn_supervisor(caf::actor_system& system,
                                   const external_compute& process,
@@ -243,9 +252,20 @@ node start_participant(caf::actor_system& system,
       system, placement::detached, std::move(parts));
   if (process.line)
     watch_process(system, process.line, session_client, make.begun());
-  return {[session_client] {
+  node out{[session_client] {
     anon_send(session_client, stop_atom_v);
   }};
+  out.stop_in_time = [session_client, line = process.line,
+                      grace = config.values.cluster.grace](int signal) {
+    if (line)
+      line->send(external::process_frame_kind::stopping, 0,
+                 external::body_writer{}
+                   .put("told to stop by " + name_of_signal(signal))
+                   .take_bytes());
+    // The rest is for its way out.
+    anon_send(session_client, stop_atom_v, grace - std::min(3.0, grace / 2));
+  };
+  return out;
 }
 
 node start_follower(caf::actor_system& system, const config::resolved& config,

@@ -8,6 +8,7 @@
 #include "actors/server/restore_ledger.hpp"
 #include "apps/startup/event_log.hpp"
 #include "apps/startup/resources.hpp"
+#include "config/sources/resolve.hpp"
 
 #include <map>
 #include <optional>
@@ -43,6 +44,10 @@ cores::membership_rules membership_rules_of(const config::settings& settings) {
   cores::membership_rules out;
   out.workers = settings.cluster.workers;
   out.join_timeout = settings.cluster.join_timeout;
+  if (settings.cluster.is_elastic()) {
+    out.fewest = settings.cluster.fewest_workers();
+    out.most = settings.cluster.max_workers.value_or(out.most);
+  }
   if (settings.data.sharding != config::sharding_kind::leased)
     out.max_ranks = settings.cluster.workers;
   if (config::is_peer(settings))
@@ -119,6 +124,8 @@ server_life open_server(caf::actor_system& system, const life_options& options,
   // dead, and its death is reported.
   auto pings = !is_virtual(settings) || has_faults(settings);
   parts.watches = pings;
+  parts.launched =
+    config::process_environment().contains(config::launched_variable);
   server_actors all{system, options, std::move(parts), from};
   auto coordinator = spawn<coordinator_actor, coordinator_state>(
     system, placement::scheduled,

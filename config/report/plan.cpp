@@ -22,9 +22,20 @@ std::string labelled(std::string label, const std::string& text) {
   return label + text + "\n";
 }
 
+/// "4 workers", "2 to 4 workers", "4 workers, 2 at least"
+std::string workers_of(const cluster_settings& cluster) {
+  auto least = std::to_string(cluster.fewest_workers());
+  if (!cluster.is_elastic())
+    return count(cluster.workers, "worker");
+  if (!cluster.max_workers)
+    return count(cluster.workers, "worker") + ", " + least + " at least";
+  return least + " to " + count(*cluster.max_workers, "worker");
+}
+
 std::string cluster_of(const settings& all) {
-  auto result = count(all.cluster.shards, "parameter server shard") + ", " +
-                count(all.cluster.workers, "worker");
+  const auto& cluster = all.cluster;
+  auto result = count(cluster.shards, "parameter server shard") + ", " +
+                workers_of(cluster);
   auto unknown = !all.cluster.evaluator && all.what != role::simulate;
   if (unknown)
     result += ", an evaluator if one joins";
@@ -58,6 +69,9 @@ std::string batch_of(const settings& all) {
   auto batch = all.training.batch_size;
   auto at_once = all.training.micro_batch_size;
   auto replicas = all.parallel.replicas;
+  if (all.training.global_batch_size && all.cluster.is_elastic())
+    return count(*all.training.global_batch_size, "sample") +
+           ", divided among the workers that are there";
   return count(batch, "sample") + " per worker" +
          (replicas > 1 ? ", divided among " + count(replicas, "replica") : "") +
          (at_once ? ", " + std::to_string(*at_once) + " at once" : "") + ", " +
@@ -100,8 +114,12 @@ std::string training_of(const settings& all) {
   const auto& training = all.training;
   auto result = training.optimizer + ", lr " + learning_rate_of(training);
   if (training.optimizer == "sgd" && training.momentum > 0)
-    result += (training.nesterov ? ", nesterov momentum " : ", momentum ") +
-              print(training.momentum);
+    result +=
+      (training.nesterov ? ", nesterov momentum " : ", momentum ") +
+      print(training.momentum) +
+      (all.cluster.is_elastic() && training.momentum_by_workers.value_or(false)
+         ? ", less with more workers"
+         : "");
   if (training.weight_decay > 0)
     result += ", weight decay " + print(training.weight_decay);
   if (training.weight_decay_exclude != decay_exclusion::none)

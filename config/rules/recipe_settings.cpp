@@ -16,7 +16,20 @@ void check_batch(const resolved& all) {
   if (!training.global_batch_size)
     return;
   auto samples = *training.global_batch_size;
-  auto workers = all.values.cluster.workers;
+  const auto& cluster = all.values.cluster;
+  auto workers = cluster.workers;
+  if (cluster.is_elastic()) {
+    auto most = cluster.max_workers.value_or(workers);
+    if (samples < most)
+      refuse(all, "training.global-batch-size",
+             "is less than a sample for each of " + std::to_string(most) +
+               " workers");
+    if (training.batch_size != (samples - 1) / cluster.fewest_workers() + 1)
+      refuse(all, "training.batch-size",
+             "contradicts global-batch-size, which is divided among the "
+             "workers that are there: give one of the two");
+    return;
+  }
   if (samples % workers != 0)
     refuse(all, "training.global-batch-size",
            "must be a multiple of the number of workers, " +

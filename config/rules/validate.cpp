@@ -7,6 +7,7 @@
 #include "config/rules/network_settings.hpp"
 #include "config/rules/recipe_settings.hpp"
 #include "config/rules/small_networks.hpp"
+#include "config/rules/varying_workers.hpp"
 #include "config/schema/known_names.hpp"
 #include "config/schema/optimizers.hpp"
 #include "config/schema/paths.hpp"
@@ -47,7 +48,11 @@ void check_policy(const resolved& all) {
   const auto& object = facts_of(policy).object;
   if (!object)
     return;
-  if (auto found = object(arguments_of(policy), all.values.cluster.workers))
+  const auto& cluster = all.values.cluster;
+  auto least = cluster.min_workers && cluster.is_elastic()
+                 ? *cluster.min_workers
+                 : cluster.workers;
+  if (auto found = object(arguments_of(policy), least))
     refuse(all, ("policy." + found->parameter).c_str(), found->why);
 }
 
@@ -319,6 +324,7 @@ void check_following(const resolved& all) {
 
 void validate(const resolved& all) {
   check_device(all);
+  check_workers(all);
   check_policy(all);
   check_rank(all);
   check_training(all);

@@ -17,17 +17,18 @@ using source = origin::source;
 /// Each start's own: its place in the network and on disk, and what this
 /// machine's owner has to allow.
 constexpr std::string_view own_to_a_start[] = {
-  "cluster.host",         "cluster.port",
-  "cluster.rank",         "cluster.listen",
-  "cluster.advertise",    "cluster.interface",
-  "cluster.rdzv-backend", "cluster.rdzv-endpoint",
-  "cluster.transport",    "cluster.insecure-network",
-  "cluster.tls-dir",      "cluster.tls-cert",
-  "cluster.tls-key",      "cluster.tls-ca",
-  "cluster.tls-pin",      "cluster.tls-min",
-  "cluster.ktls",         "cluster.token-file",
-  "training.train-dir",   "evaluation.follow",
-  "evaluation.every",     "training.allow-scripts"};
+  "cluster.host",          "cluster.port",
+  "cluster.rank",          "cluster.listen",
+  "cluster.advertise",     "cluster.interface",
+  "cluster.rdzv-backend",  "cluster.rdzv-endpoint",
+  "cluster.transport",     "cluster.insecure-network",
+  "cluster.tls-dir",       "cluster.tls-cert",
+  "cluster.tls-key",       "cluster.tls-ca",
+  "cluster.tls-pin",       "cluster.tls-min",
+  "cluster.ktls",          "cluster.token-file",
+  "cluster.grace",         "training.train-dir",
+  "evaluation.follow",     "evaluation.every",
+  "training.allow-scripts"};
 
 constexpr std::string_view limits[] = {"training.epochs", "training.max-steps",
                                        "training.target-accuracy",

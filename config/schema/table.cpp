@@ -37,7 +37,17 @@ void add_cluster(std::vector<key>& table) {
   at.add("run-id", &s::run_id, scope::cluster, "NAME",
          "a name for the run; a node that is given another one is refused");
   at.add("workers", &s::workers, scope::cluster, "N",
-         "size of the cluster that training starts with", from{1, 100000});
+         "size of the cluster that training starts with; MIN:MAX sets "
+         "min-workers and max-workers, too",
+         from{1, 100000});
+  at.add("min-workers", &s::min_workers, scope::node, "MIN",
+         "training starts with so many workers when join-timeout is over, and "
+         "waits while fewer are there",
+         from{1, 100000});
+  at.add("max-workers", &s::max_workers, scope::node, "MAX",
+         "training starts at once with so many workers, and no further one is "
+         "let in",
+         from{1, 100000});
   at.add("shards", &s::shards, scope::cluster, "K", "parameter server shards",
          from{1, 1024});
   at.add(
@@ -106,8 +116,8 @@ void add_cluster(std::vector<key>& table) {
          "show; the same at all nodes",
          rules::path);
   at.add("join-timeout", &s::join_timeout, scope::node, "SECONDS",
-         "wait for the whole cluster; then training starts with at least one "
-         "worker",
+         "wait for the whole cluster; then training starts with one worker or "
+         "more, or with min-workers",
          seconds);
   at.add("connect-timeout", &s::connect_timeout, scope::node, "SECONDS",
          "how long a node tries to reach the parameter server", seconds);
@@ -118,6 +128,12 @@ void add_cluster(std::vector<key>& table) {
          "it counts as lost; 0: any time; not given: ten times what its own "
          "take, at least 5",
          from{0, 1e9});
+  at.add(
+    "grace", &s::grace, scope::node, "SECONDS",
+    "a node that is told to stop (SIGTERM, SIGUSR1) ends within this time: "
+    "the parameter server after a checkpoint and the summary, a worker "
+    "after the gradient that it computes",
+    seconds);
   at.add("transport", &s::transport, scope::node, choices(transport_names()),
          "the path that tensors take; auto: the best that both ends share",
          one_of{transport_names()});
@@ -153,6 +169,10 @@ void add_training(std::vector<key>& table) {
     "of sgd; when not given, less with ssp and async, where late gradients "
     "act like momentum",
     below_one);
+  at.add("momentum-by-workers", &s::momentum_by_workers, scope::node, "BOOL",
+         "each step has the default momentum of as many workers as there are "
+         "then; not given: with min-workers or max-workers and a momentum that "
+         "is not given");
   at.add("nesterov", &s::nesterov, scope::cluster, "BOOL",
          "Nesterov's momentum for sgd");
   at.add("weight-decay", &s::weight_decay, scope::cluster, "X",

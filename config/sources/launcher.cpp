@@ -132,7 +132,10 @@ void assign_member(resolved& all, const launch& by, const std::string& size) {
     throw usage_error(size + ": --role auto needs " + wanted +
                       "at least one worker");
   auto workers = by.processes - others;
-  if (all.is_explicit("cluster.workers") && cluster.workers != workers)
+  auto may_vary = cluster.is_elastic() && workers >= cluster.fewest_workers() &&
+                  workers <= cluster.max_workers.value_or(workers);
+  if (all.is_explicit("cluster.workers") && cluster.workers != workers &&
+      !may_vary)
     refuse(all, "cluster.workers",
            "does not fit " + size + ", which makes " + wanted +
              std::to_string(workers) + " workers");
@@ -185,8 +188,8 @@ std::string name_of(const settings& all) {
 /// Says where the parameter server or rank 0 is, and who says so.
 std::string place_of_lead(const resolved& all) {
   const auto& cluster = all.values.cluster;
-  if (find_meeting_file(cluster))
-    return cluster.init_method;
+  if (auto place = find_meeting(cluster))
+    return place->setting;
   auto source_of = [&](const char* id) {
     return all.is_default(id) ? "default" : all.origin_of(id).where;
   };

@@ -27,6 +27,9 @@ namespace {
 using source = origin::source;
 
 constexpr std::string_view policy_key = "policy.name";
+constexpr std::string_view workers_key = "cluster.workers";
+constexpr std::string_view limits_of_workers[] = {"cluster.min-workers",
+                                                  "cluster.max-workers"};
 
 /// Refuses a variable whose name resembles that of a key, since it is probably
 /// misspelt. Other variables that begin with TROUPE_ are ignored.
@@ -44,9 +47,42 @@ void refuse_misspelt(const std::string& variable) {
                       did_you_mean(variable, known));
 }
 
+/// Where the number of workers varies, the momentum of the fewest, which is the
+/// largest: by it the optimiser knows whether it has to keep one.
 void fill_in_momentum(settings& all) {
-  if (const auto& usual = facts_of(all.policy).momentum)
-    all.training.momentum = usual(all.cluster.workers);
+  const auto& usual = facts_of(all.policy).momentum;
+  if (!usual)
+    return;
+  auto varies = all.cluster.is_elastic();
+  all.training.momentum =
+    usual(varies ? all.cluster.fewest_workers() : all.cluster.workers);
+  if (varies && !all.training.momentum_by_workers)
+    all.training.momentum_by_workers = true;
+}
+
+/// The cluster is complete with the most workers, if their number is not given.
+void fill_in_workers(resolved& all) {
+  auto& cluster = all.values.cluster;
+  if (!all.is_default(workers_key))
+    return;
+  if (cluster.max_workers)
+    cluster.workers = *cluster.max_workers;
+  else
+    cluster.workers = std::max(cluster.workers, cluster.fewest_workers());
+}
+
+/// `2:4` of [cluster] workers as the values that it stands for.
+void add_range(std::vector<given>& to, const given& one) {
+  auto colon = one.text.find(':');
+  auto least = one.text.substr(0, colon);
+  auto most = one.text.substr(colon + 1);
+  if (least.empty() || most.empty())
+    throw usage_error(one.cite() + ": must be N, or MIN:MAX such as 2:4");
+  auto from = one.from;
+  from.call = one.text;
+  to.push_back({&key_of(limits_of_workers[0]), least, from});
+  to.push_back({&key_of(limits_of_workers[1]), most, from});
+  to.push_back({one.what, most, from});
 }
 
 void fill_in_epsilon(training_settings& training) {
@@ -169,7 +205,9 @@ std::string origin::to_string() const {
 
 std::string given::cite() const {
   if (!from.call.empty())
-    return given{&key_of(policy_key), from.call, {from.from, from.where}}
+    return given{&key_of(what->section == "policy" ? policy_key : workers_key),
+                 from.call,
+                 {from.from, from.where}}
       .cite();
   auto value = shown(text);
   switch (from.from) {
@@ -193,6 +231,8 @@ std::string given::cite() const {
 }
 
 void add(std::vector<given>& to, given one) {
+  if (one.what->id() == workers_key && one.text.find(':') != one.text.npos)
+    return add_range(to, one);
   if (one.what->id() != policy_key || one.text.find('(') == one.text.npos)
     return to.push_back(std::move(one));
   try {
@@ -244,7 +284,8 @@ std::vector<given> from_environment(const environment& variables) {
   for (const auto& [variable, text] : variables) {
     if (!variable.starts_with("TROUPE_") || variable == next_life_variable ||
         variable == restart_variable || variable == run_lock_variable ||
-        variable == cuda_library_variable || variable == nccl_library_variable)
+        variable == launched_variable || variable == cuda_library_variable ||
+        variable == nccl_library_variable)
       continue;
     auto what = find_variable(variable);
     if (what ? is_surely_of_a_service(variables, variable)
@@ -299,9 +340,14 @@ void refuse(const resolved& all, std::string_view id,
 
 void fill_in_batch_size(resolved& all) {
   auto& training = all.values.training;
-  if (training.global_batch_size && all.is_default("training.batch-size"))
-    training.batch_size = std::max<uint64_t>(1, *training.global_batch_size /
-                                                  all.values.cluster.workers);
+  const auto& cluster = all.values.cluster;
+  if (!training.global_batch_size || !all.is_default("training.batch-size"))
+    return;
+  auto samples = *training.global_batch_size;
+  if (cluster.is_elastic()) // The largest that a worker gets.
+    training.batch_size = (samples - 1) / cluster.fewest_workers() + 1;
+  else
+    training.batch_size = std::max<uint64_t>(1, samples / cluster.workers);
 }
 
 resolved resolve(std::span<const given> all) {
@@ -312,10 +358,18 @@ resolved resolve(std::span<const given> all) {
       refuse_contradiction(*counts, one);
     counts = &one;
   }
+  // A number alone takes the place of a range that was given elsewhere.
+  if (auto number = last.find(&key_of(workers_key));
+      number != last.end() && number->second->from.call.empty())
+    for (auto id : limits_of_workers)
+      if (auto limit = last.find(&key_of(id));
+          limit != last.end() && !limit->second->from.call.empty())
+        last.erase(limit);
   resolved result;
   for (const auto& each : all_keys())
     if (auto found = last.find(&each); found != last.end())
       result.set_value(*found->second);
+  fill_in_workers(result);
   fill_in_epochs(result.values);
   if (result.is_default("training.momentum"))
     fill_in_momentum(result.values);

@@ -25,8 +25,8 @@ struct origin {
   /// "runs/a/checkpoints/step-00000100", "cluster.ini:12",
   /// "TROUPE_TRAINING_LR", "--lr", "--set", "--change"
   std::string where;
-  /// The call that the value was written in, if that sets other keys, too:
-  /// "ssp(staleness=3)" of [policy] name.
+  /// The text that the value was written in, if that sets other keys, too:
+  /// "ssp(staleness=3)" of [policy] name, "2:4" of [cluster] workers.
   std::string call{};
 
   /// "default", "run runs/a/...", "cluster.ini:12",
@@ -43,6 +43,14 @@ inline constexpr const char* cuda_library_variable = "TROUPE_CUDA_LIBRARY";
 
 /// The same for NCCL, where that is not the copy that LibTorch has loaded.
 inline constexpr const char* nccl_library_variable = "TROUPE_NCCL_LIBRARY";
+
+/// The environment variable by which `launch` tells the server that it wants to
+/// know whose gradients reach the weights. No setting, either.
+inline constexpr const char* launched_variable = "TROUPE_LAUNCHED";
+
+/// What the server's line about that begins with; the rank of the worker
+/// follows. Printed once in each life of a worker.
+inline constexpr std::string_view first_gradient = "first        gradient of ";
 
 /// A value as it was given, not parsed yet.
 struct given {
@@ -67,8 +75,8 @@ struct change {
 };
 
 /// Adds a given value. A policy with parameters, `ssp(staleness=3)`, becomes
-/// several values: its name and one for each parameter. Throws `usage_error`
-/// when it cannot be parsed.
+/// several values: its name and one for each parameter. So does a range of
+/// workers, `2:4`. Throws `usage_error` when it cannot be parsed.
 void add(std::vector<given>& to, given one);
 
 /// Variables of the environment.

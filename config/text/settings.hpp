@@ -110,6 +110,10 @@ struct cluster_settings {
   std::string run_id;
   uint32_t workers =
     4; ///< N, the size of the cluster that training starts with.
+  /// Below this number the run waits; not given: 1.
+  std::optional<uint32_t> min_workers;
+  /// Beyond this number workers are refused; not given: none is.
+  std::optional<uint32_t> max_workers;
   uint32_t shards = 1;          ///< Parameter server shards.
   std::optional<uint32_t> rank; ///< This node's; else the lead assigns it.
   std::string listen;    ///< HOST:PORT that this node binds, if not the above.
@@ -143,10 +147,21 @@ struct cluster_settings {
   /// s that a turn of a worker may take; 0: any time; not given: a multiple of
   /// its own turns.
   std::optional<double> hang_timeout;
+  /// s in which a node that is told to stop has to end.
+  double grace = 25;
   std::string transport = "auto"; ///< auto | inproc | shm | stream | chunked
   /// How gradients are compressed: none | fp16 | bf16 | int8 | topk(share=...)
   std::string compression = "none";
   overlap_rule overlap = overlap_rule::automatic; ///< For workers.
+
+  /// Whether the number of workers varies between limits. Peers have their own
+  /// way when their number changes.
+  bool is_elastic() const {
+    return (min_workers || max_workers) && topology == topology_kind::star;
+  }
+
+  /// The fewest workers that a step is made with.
+  uint32_t fewest_workers() const { return min_workers.value_or(1); }
 
   /// Whether connections to other hosts are encrypted.
   bool encrypts() const {
@@ -168,6 +183,9 @@ struct training_settings {
   double lr = 0.03;
   /// A policy may have another default; see `asynchronous_momentum`.
   double momentum = 0.9;
+  /// Whether each step has the default momentum of as many workers as there are
+  /// then; not given: where their number varies and no momentum is given.
+  std::optional<bool> momentum_by_workers;
   bool nesterov = false;
   double weight_decay = 0;
   double beta1 = 0.9; ///< adam, adamw, lamb

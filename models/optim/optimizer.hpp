@@ -74,6 +74,11 @@ public:
                     const lanes& across = {},
                     std::span<const double> factors = {}) = 0;
 
+  /// From the next step on all parameters have this momentum, if the optimiser
+  /// has one at all. It must have been above 0 from the start to have an
+  /// effect.
+  virtual void set_momentum(double momentum) { (void)momentum; }
+
   /// Whether each parameter's step has a factor of its own.
   virtual bool has_factors() const noexcept { return false; }
 

@@ -29,6 +29,11 @@ public:
 
   void load(const std::vector<named_slot>& saved, uint64_t steps) final;
 
+  void set_momentum(double momentum) final {
+    for (auto& one : groups_.terms)
+      one.momentum = momentum;
+  }
+
 protected:
   const config::training_settings& settings() const noexcept {
     return settings_;

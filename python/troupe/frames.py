@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from troupe.errors import Error
 
-VERSION = 3
+VERSION = 4
 
 HELLO, GRADIENT, RETURNED, SCORED, PAUSED, RESUMED, TRIED = range(1, 8)
 WELCOME, MEMORY, LEASE, WITHDRAWN, WEIGHTS, CANCELLED, END, FORGOTTEN, SCORE = range(65, 74)
-LAST, PLACE, TRIAL, GPU_MEMORY = range(74, 78)
+LAST, PLACE, TRIAL, GPU_MEMORY, STOPPING = range(74, 79)
 
 _HEADER = struct.Struct("<IIQ")
 

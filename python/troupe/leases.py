@@ -167,6 +167,12 @@ class LeaseBook:
         while self._node.end is None and self._node.waits():
             self._session.take_next()
 
+    def look(self) -> None:
+        """Takes the frames that have come, unless the session is closed."""
+        if not self._session.closed:
+            self.check()
+            self._pump()
+
     # -- leases ---------------------------------------------------------------
 
     def next_lease(self, wait: bool) -> Lease | None:

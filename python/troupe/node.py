@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import tempfile
@@ -105,11 +106,17 @@ class Node:
         if self.failed:
             raise self.why_ended()
 
+    def stop_in_time(self, number: int) -> None:
+        """Passes this signal on: the program leaves when it has the gradient that is
+        computed now."""
+        if self.process is not None and self.end is None and self.process.poll() is None:
+            self.process.send_signal(number)
+
     def stop(self) -> None:
         """Ends the program, if it has not ended, and waits until it has."""
         process, self.process = self.process, None
         if process is not None and self.end is None and process.poll() is None:
-            process.terminate()
+            process.send_signal(signal.SIGINT)  # At once: nothing is computed any more.
             # It takes a connection that closes before the signal comes for an error.
             _ended_within(1, process)
         self._connection.close()

@@ -17,6 +17,7 @@ from troupe.errors import Error
 from troupe.frames import Body, Frame
 from troupe.node import Node
 from troupe.program import flags
+from troupe.stop_signals import stop_by_signals
 
 #: Takes the number and the body of a frame of its kind.
 Handler = Callable[[int, Body], None]
@@ -83,6 +84,7 @@ class Session:
             frames.TRIAL: self._try_gpu,
             frames.GPU_MEMORY: self._open_region,
             frames.LAST: self._note_last,
+            frames.STOPPING: self._note_stopping,
             frames.END: self._note_end,
         }
         self._at_close: list[Callable[[], None]] = []
@@ -90,7 +92,10 @@ class Session:
         self._last: tuple[int, int, int] | None = None
         #: The lease of the gradient sent last, if that is in the run's last weights; else 0.
         self.applied = 0
+        #: Why this process is about to leave; None: it is not.
+        self.stopping: str | None = None
         self.node = Node(role, replay)
+        self.at_close(stop_by_signals(self.node))
         _open = self
         atexit.register(self.close)
 
@@ -221,6 +226,9 @@ class Session:
     def _note_last(self, version: int, body: Body) -> None:
         self.applied, region, offset = body.take("QQQ")
         self._last = version, region, offset
+
+    def _note_stopping(self, _: int, body: Body) -> None:
+        self.stopping = body.text()
 
     def _note_end(self, _: int, body: Body) -> None:
         self.node.end = (body.number("B"), body.text())

@@ -119,6 +119,14 @@ class Worker(Participant):
         another one when the worker comes back after a loss. Waits until there is one."""
         return self._book.rank()
 
+    @property
+    def stopping(self) -> str | None:
+        """Why this worker is about to leave the run, such as "told to stop by SIGTERM";
+        None: it is not. The gradient of the batch at hand still counts, and then the loop
+        ends by itself."""
+        self._book.look()
+        return self._session.stopping
+
     # -- leases ---------------------------------------------------------------
 
     @property

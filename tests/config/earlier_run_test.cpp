@@ -53,6 +53,19 @@ TEST_CASE("what is not given is as the run has it", "[earlier-run]") {
   CHECK(all.changes.empty());
 }
 
+TEST_CASE("a number of workers that varies does so in a resumed run, too",
+          "[earlier-run]") {
+  auto run = run_of("--policy async --workers 2:4");
+  auto found = resume("", run).values;
+  CHECK(found.cluster.fewest_workers() == 2);
+  CHECK(found.cluster.max_workers == 4);
+  CHECK(found.training.momentum_by_workers == true);
+  CHECK(resume("--workers 3", run).values.cluster.workers == 3);
+  CHECK(resume("--workers 3:8", run).values.cluster.max_workers == 8);
+  CHECK(resume_complaint("--workers 8", run) ==
+        "--workers 8: is above max-workers, 4");
+}
+
 TEST_CASE("what depends on other settings is as it was in the run",
           "[earlier-run]") {
   auto run = run_of("--policy async --workers 2");

@@ -64,7 +64,8 @@ TEST_CASE("error codes have their numbers for ever") {
   CHECK(static_cast<int>(errc::expelled) == 18);
   CHECK(static_cast<int>(errc::failed) == 19);
   CHECK(static_cast<int>(errc::outlier) == 20);
-  CHECK(count == 21);
+  CHECK(static_cast<int>(errc::cluster_full) == 21);
+  CHECK(count == 22);
 }
 
 TEST_CASE("a number or a name that is no error code is refused") {

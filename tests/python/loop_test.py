@@ -2,6 +2,7 @@
 is."""
 
 import collections
+import signal
 import struct
 import sys
 import time
@@ -16,6 +17,28 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from troupe import frames
 from troupe.leases import LeaseBook
+
+
+class Stops(cluster.Case):
+    """A signal ends the loop, and the program goes on behind it."""
+
+    def test_by_signals(self):
+        server, port = self.serve(
+            "--workers", 1, "--epochs", 100000, "--batch-size", 10, *cluster.RECORDED
+        )
+        for number, name in enumerate(("SIGTERM", "SIGUSR1")):
+            process = self.work(port, number, "--seconds", 0.02, "--workers", 1)
+            report = self.folder / f"report-{number}.jsonl"
+            until = time.monotonic() + cluster.PATIENCE
+            while not report.exists() or report.read_text().count("\n") < 3:
+                self.assertLess(time.monotonic(), until, process.output())
+                time.sleep(0.01)
+            process.process.send_signal(getattr(signal, name))
+            self.require_end(process)
+            self.assertIn(f"left: told to stop by {name}", process.output())
+        server.process.terminate()
+        self.require_end(server, 75)
+        self.check_replayed()
 
 
 class LastWeights(cluster.Case):

@@ -62,6 +62,8 @@ def train(report, pause=0, loaders=0, save=None, device="cpu", sound=None, **set
                 }
                 report.write(json.dumps(line) + "\n")
             covered = []
+    if worker.stopping is not None:
+        print(f"left: {worker.stopping}", flush=True)
     if save is not None:
         torch.save(model.state_dict(), save)
 

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <span>
+#include <sstream>
 
 using namespace troupe;
 using namespace troupe::test;
@@ -132,6 +133,58 @@ TEST_CASE("many seeds: a replay makes the same notes and the same weights") {
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     INFO("seed " << seed);
     check_same(various(seed, 6, 2));
+  }
+}
+
+TEST_CASE("a run whose number of workers varies is the same again") {
+  for (std::string policy : {"sync", "backup", "ssp", "async"}) {
+    INFO(policy);
+    temporary_folder folder;
+    testing::spill(folder / "faults.txt", "3 crash(worker=1,restart=6)\n"
+                                          "4 crash(worker=2,restart=2)\n");
+    std::vector<std::string> all{"--workers",
+                                 "3:4",
+                                 "--policy",
+                                 policy,
+                                 "--global-batch-size",
+                                 "30",
+                                 "--max-steps",
+                                 "120",
+                                 "--compute-time",
+                                 "gamma(mean=0.5,cv=0.3)",
+                                 "--liveness-timeout",
+                                 "0.5",
+                                 "--join-timeout",
+                                 "5",
+                                 "--tape",
+                                 "--faults",
+                                 (folder / "faults.txt").string()};
+    auto first = run_in(folder / "run", all);
+    auto second = run_in(folder / "second", all);
+    auto again = replay_in(folder / "again", folder / "run" / "tape-1.pb");
+    REQUIRE(again.end.line.empty());
+    CHECK(second.metrics == first.metrics);
+    CHECK(again.metrics == first.metrics);
+    CHECK(again.summary["state_sha256"] == first.summary["state_sha256"]);
+    auto momentum = policy == "ssp" || policy == "async";
+    std::vector<int> members;
+    auto paused = false;
+    std::istringstream in{first.metrics};
+    for (std::string text; std::getline(in, text);) {
+      auto line = json::parse(text);
+      if (line["kind"] == "update")
+        CHECK(!paused);
+      if (line["kind"] != "members")
+        continue;
+      members.push_back(line["members"]);
+      paused = line["paused"];
+      CHECK(paused == (members.back() < 3));
+      CHECK(line.contains("momentum") == (momentum && !paused));
+      if (momentum && !paused)
+        CHECK(line["momentum"] ==
+              config::asynchronous_momentum(members.back()));
+    }
+    CHECK(members == std::vector{4, 3, 2, 3, 4});
   }
 }
 

@@ -40,12 +40,18 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
   // take longer. Not under ssp: the checker does not see which workers rest,
   // which changes their clocks.
   auto ends_with_epoch = number % 25 == 2 && policy.policy[1] != "ssp";
+  // In some the number of workers varies. Ranks with samples of their own would
+  // not allow that.
+  auto is_static = number % 4 == 1;
+  auto range = number % 3 == 2 && !is_static
+                 ? std::to_string(2 + number / 11 % (workers - 1)) + ":"
+                 : "";
   std::vector<std::string> result{
     "--simulate",
     "--clock",
     "virtual",
     "--workers",
-    std::to_string(workers),
+    range + std::to_string(workers),
     "--seed",
     std::to_string(number),
     "--compute-time",
@@ -68,11 +74,13 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
     result.insert(result.end(), {"--epochs", "1", "--batch-size", "64",
                                  "--outliers", "refuse(factor=4)"});
   else
-    result.insert(result.end(), {"--gradients", "none", "--max-steps",
-                                 std::to_string(steps), "--batch-size", "8"});
+    result.insert(result.end(),
+                  {"--gradients", "none", "--max-steps", std::to_string(steps),
+                   number % 9 == 2 ? "--global-batch-size" : "--batch-size",
+                   number % 9 == 2 ? "60" : "8"});
   if (number % 3 == 1)
     result.insert(result.end(), {"--hang-timeout", "3"});
-  if (number % 4 == 1)
+  if (is_static)
     result.insert(result.end(), {"--sharding", "static"});
   if (number % 8 == 1)
     result.emplace_back("--drop-last");

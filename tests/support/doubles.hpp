@@ -67,6 +67,7 @@ inline worker_stand_in make_worker_stand_in(actor_fixture& actors) {
           self->template make_response_promise<void>());
         return seen->unanswered.back();
       },
+      [](leave_atom) { return sequence{0}; },
       [seen, self](ping_atom) -> caf::result<void> {
         ++seen->pings;
         if (!seen->silent)
@@ -408,6 +409,7 @@ make_session_client_stand_in(actor_fixture& actors) {
       },
       [seen](ended_atom, const run_end& how) { seen->ended.push_back(how); },
       [](stop_atom) {},
+      [](stop_atom, double) {},
     };
   });
   return out;

@@ -173,6 +173,7 @@ push_id played_cluster::next_push(worker_id who) {
 void played_cluster::carry_out(const cores::orders& decided) {
   if (stopped_)
     throw std::logic_error("the test goes on after the end");
+  check_members(decided);
   auto now = drops_within_steps ? scheduler_.current() : made_;
   for (const auto& late : decided.drop)
     drop(late, now);
@@ -197,9 +198,31 @@ void played_cluster::carry_out(const cores::orders& decided) {
   }
 }
 
+void played_cluster::check_members(const cores::orders& decided) const {
+  if (fewest_ == 0) {
+    if (decided.members)
+      fail("counts workers whose number does not vary");
+    return;
+  }
+  auto there = scheduler_.members();
+  auto does_something = !decided.drop.empty() || !decided.updates.empty() ||
+                        !decided.release.empty();
+  if (does_something && there < fewest_)
+    fail("goes on with " + std::to_string(there) + " workers");
+  if (decided.members && (decided.members->count != there ||
+                          decided.members->paused != (there < fewest_)))
+    fail("tells a wrong number of workers");
+  for (const auto& step : decided.updates)
+    if (step.members != there)
+      fail("makes a step for another number of workers than there is");
+}
+
 void played_cluster::drop(const cores::dropped_push& push, version now) {
   auto late = held_.extract(push.id).mapped();
-  if (push.staleness != now.value - late.computed_on.value)
+  auto least = fewest_ > 0 ? made_ : now;
+  auto most = fewest_ > 0 ? scheduler_.current() : now;
+  auto of = late.computed_on.value;
+  if (push.staleness < least.value - of || push.staleness > most.value - of)
     fail("tells a wrong staleness of a late gradient");
   ++dropped_;
   if (auto who = players_.find(push.id.worker);

@@ -28,6 +28,13 @@ public:
   /// dropping them: such a gradient is late by that step, too.
   bool drops_within_steps = false;
 
+  /// Makes the number of workers vary. What waited in a pause is decided on in
+  /// one go: a gradient may be late by a step of the same orders.
+  void vary_members(const cores::varying_members& limits) {
+    fewest_ = limits.fewest;
+    scheduler_.vary_members(limits);
+  }
+
   // -- what workers do --------------------------------------------------------
 
   /// A new life of the worker; it asks for its first weights in `pull`.
@@ -127,7 +134,10 @@ private:
   void release(const cores::release_order& order);
   [[noreturn]] void fail(const std::string& why) const;
 
+  void check_members(const cores::orders& decided) const;
+
   cores::step_scheduler scheduler_;
+  uint32_t fewest_ = 0; ///< 0: the number of workers does not vary.
   uint64_t samples_;
   bool ends_ = true; ///< Is over after some epochs.
   version made_{0};

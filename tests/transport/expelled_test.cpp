@@ -141,6 +141,7 @@ worker_actor make_handle(caf::actor_system& system,
         [](detach_atom) {},
         [](cancel_atom, version) {},
         [](write_atom, version, sequence) {},
+        [](leave_atom) { return sequence{0}; },
         [](ping_atom) {},
         [stopped, self](stop_atom, const run_end&) {
           *stopped = true;

@@ -58,6 +58,7 @@ replay_driver_actor::behavior_type replay_driver_state::make_behavior() {
       // The event log says what it did then.
     },
     [](write_atom, version, sequence) {},
+    [](leave_atom) { return sequence{0}; },
     [](ping_atom) {},
     [](stop_atom, const run_end&) {},
   };

@@ -118,6 +118,8 @@ public:
       [this](write_atom, version at, sequence settled) {
         return ask_worker(write_atom_v, at, settled);
       },
+      // Only the worker's own session asks, and asks the worker itself.
+      [](leave_atom) { return sequence{0}; },
       [this](ping_atom) { return ask_worker(ping_atom_v); },
       [this](cancel_atom, lease_id which) {
         go_up(0, [this, which] {

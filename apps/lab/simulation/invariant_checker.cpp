@@ -45,11 +45,18 @@ const std::optional<std::string>& invariant_checker::breach() {
 // First the input, then the decisions, in the order in which they are carried
 // out.
 void invariant_checker::on_event(const event& entry) {
+  auto was_paused = paused_;
+  if (entry.decided.members)
+    paused_ = entry.decided.members->paused;
   std::visit(
     overloaded{
       [this](const inputs::started& x) { began(x.server, x.from); },
       [this](const inputs::enlisted& x) { enlisted(x.who, x.life); },
-      [this](const inputs::joined& x) { entered(x.who); },
+      [this, was_paused](const inputs::joined& x) {
+        entered(x.who);
+        if (was_paused)
+          entering_.insert(entering_.end(), x.who.begin(), x.who.end());
+      },
       [this](const inputs::left& x) {
         left(x.who, x.life);
         if (x.reason.starts_with("hangs"))
@@ -71,6 +78,8 @@ void invariant_checker::on_event(const event& entry) {
       [](const auto&) {},
     },
     entry.what);
+  if (!entry.decided.updates.empty() || !entry.decided.release.empty())
+    require_enough();
   for (const auto& late : entry.decided.drop)
     dropped(take_held(late.id));
   for (const auto& step : entry.decided.updates) {
@@ -81,6 +90,8 @@ void invariant_checker::on_event(const event& entry) {
   }
   if (entry.decided.stop)
     return;
+  if (!paused_)
+    set_clocks(std::exchange(entering_, {}));
   for (const auto& next : entry.decided.release)
     released(next.worker, {entry.newest, server_, next.leases});
 }
@@ -117,6 +128,8 @@ void invariant_checker::began(life_number server, const proto::Manifest* from) {
   server_ = server;
   roll_back(start);
   members_.clear();
+  paused_ = false;
+  entering_.clear();
   lives_.clear();
   leases_.clear();
   lost_.clear();
@@ -215,9 +228,29 @@ void invariant_checker::left(worker_id who, life_number life) {
     return breached("lives", "worker " + to_string(who) + " leaves in life " +
                                to_string(life) + ", which is not a member");
   members_.erase(found);
+  std::erase(entering_, who);
   away_.insert(who.value);
   norms_.erase(who);
   free_leases(who);
+}
+
+// Those that have come in a pause begin where the slowest is when it is over,
+// and all that was postponed is done.
+void invariant_checker::set_clocks(std::span<const worker_id> who) {
+  for (auto id : who)
+    members_.at(id).is_member = false;
+  auto clock = slowest();
+  for (auto id : who) {
+    members_.at(id).is_member = true;
+    members_.at(id).clock = clock;
+  }
+}
+
+void invariant_checker::require_enough() {
+  if (cluster() < rules_.fewest)
+    breached("members", "a step or an answer with " +
+                          std::to_string(cluster()) + " workers, where " +
+                          std::to_string(rules_.fewest) + " are needed");
 }
 
 // A worker that hangs comes back when its computation is over.
@@ -437,7 +470,8 @@ void invariant_checker::check_staleness(version makes,
   if (auto who = members_.find(part.id.worker); who != members_.end())
     present = who->second.members_at_release + entries_ -
               who->second.entries_at_release;
-  else if (facts_.gradients_per_step(policy.parameters, policy.workers) == 1)
+  else if (rules_.fewest == 0 && // In a pause the gradient waits.
+           facts_.gradients_per_step(policy.parameters, policy.workers) == 1)
     return breached("lives", text(part) + " is applied after its worker left");
   auto bound = bound_of(rules_.policy.parameters, present);
   if (staleness > bound)

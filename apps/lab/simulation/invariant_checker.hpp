@@ -69,6 +69,8 @@ struct invariant_rules {
   /// Times the median of others that a gradient's norm may be; nothing: norms
   /// are not watched.
   std::optional<double> norm_factor{};
+  /// With fewer workers the run pauses; 0: their number does not vary.
+  uint32_t fewest = 0;
 };
 
 class invariant_checker final : public event_subscriber, public push_observer {
@@ -192,6 +194,8 @@ private:
   void hung(worker_id who);
   uint64_t slowest() const;
   size_t cluster() const;
+  void require_enough();
+  void set_clocks(std::span<const worker_id> who);
   double patience() const;
 
   invariant_rules rules_;
@@ -208,6 +212,8 @@ private:
   std::set<lost_lease> lost_;
   uint64_t entries_ = 0; ///< Joins so far, over all lives.
   bool ended_ = false;
+  bool paused_ = false;             ///< There are too few workers.
+  std::vector<worker_id> entering_; ///< While it pauses.
   std::optional<double> all_wait_since_;
   std::map<uint32_t, known_lease> newest_; ///< The last one granted, by part.
 

@@ -310,7 +310,8 @@ void invariant_checker::check_deadlock() {
     return entry.second.waits || !entry.second.is_member;
   };
   auto stalled = rules_.now() < stalled_until_;
-  if (stalled || cluster() == 0 || !std::ranges::all_of(members_, waits))
+  if (stalled || paused_ || cluster() == 0 ||
+      !std::ranges::all_of(members_, waits))
     all_wait_since_.reset();
   else if (!all_wait_since_)
     all_wait_since_ = rules_.now();
@@ -320,6 +321,8 @@ void invariant_checker::check_deadlock() {
 }
 
 void invariant_checker::check_progress() {
+  if (paused_)
+    last_update_ = rules_.now();
   auto since = std::max(last_update_, faults_until_);
   auto limit = patience() + 3 * rules_.longest();
   if (rules_.now() - since > limit)

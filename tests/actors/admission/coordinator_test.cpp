@@ -16,11 +16,13 @@ using registered = answer_ptr<registration>;
 struct office {
   explicit office(uint32_t workers, double join_timeout = 60,
                   const std::optional<cores::part_assignment>& assignment = {},
-                  bool outlived = false, uint32_t kept = 0) {
+                  bool outlived = false, uint32_t kept = 0,
+                  uint32_t most = UINT32_MAX) {
     coordinator_parts parts;
     parts.outlived = outlived;
     parts.rules = {workers, join_timeout};
     parts.rules.kept = kept;
+    parts.rules.most = most;
     parts.assignment = assignment;
     if (assignment)
       parts.rules.max_ranks = workers;
@@ -76,6 +78,20 @@ TEST_CASE("a rank that is asked for is given when it is free") {
   auto taken = it.enter(it.new_worker(), rank(2));
   CHECK(taken->code() == errc::rank_taken);
   CHECK(text_of(*taken->error).find("rank 2") != std::string::npos);
+  CHECK(seat_of(it.enter(it.new_worker())).worker == w0);
+}
+
+TEST_CASE("beyond the most workers one is refused, until one has left") {
+  office it{2, 60, {}, false, 0, 2};
+  auto first = it.new_worker();
+  it.enter(first);
+  it.enter(it.new_worker());
+  auto full = it.enter(it.new_worker());
+  CHECK(full->code() == errc::cluster_full);
+  CHECK(text_of(*full->error).starts_with("the run has its most workers, 2"));
+  CHECK(it.enter(it.new_worker(), rank(1))->code() == errc::rank_taken);
+  it.actors.kill(first.handle);
+  it.actors.run();
   CHECK(seat_of(it.enter(it.new_worker())).worker == w0);
 }
 

@@ -106,6 +106,23 @@ TEST_CASE("training starts when all workers have joined") {
   CHECK(!cluster.start_if_due(3));
 }
 
+TEST_CASE("a cluster whose number varies has fewest and most workers") {
+  auto rules = four;
+  rules.fewest = 2;
+  rules.most = 3;
+  rules.workers = 3;
+  membership cluster{rules, 0};
+  cluster.admit({}, 1);
+  CHECK(!cluster.start_if_due(100));
+  cluster.admit({}, 101);
+  CHECK(cluster.start_if_due(101));
+  cluster.admit({}, 102);
+  CHECK(seat_text(cluster.admit({}, 103)) == "too_many");
+  CHECK(seat_text(cluster.admit(rank(1), 103)) == "rank_taken");
+  cluster.leave(rank(0), life(1));
+  CHECK(seat_text(cluster.admit({}, 104)) == "0.2 #5");
+}
+
 TEST_CASE("training starts with fewer workers after the join timeout") {
   membership cluster{four, 100};
   CHECK(cluster.join_deadline() == 160);

@@ -321,6 +321,62 @@ TEST_CASE("a signal ends the run with a checkpoint and a summary") {
   CHECK(play.coordinator->ended.at(0).status == 75);
 }
 
+TEST_CASE("a run that is told to stop ends within the grace") {
+  server_fixture play;
+  play.settings.cluster.grace = 20;
+  play.open(1);
+  play.actors.tell(play.lead, evaluators_atom_v, 1u);
+  play.step();
+  play.writer->holds = true;
+  play.actors.tell(play.lead, stop_atom_v);
+  auto early = [&] {
+    return play.recorder->of<notes::early_summary>();
+  };
+  SECTION("with a summary as soon as the checkpoint is written") {
+    CHECK(early().empty());
+    play.writer->promises.at(0).deliver(std::string{"step-1"});
+    play.actors.run();
+    REQUIRE(early().size() == 1);
+    CHECK(early()[0].summary.status == "stopped");
+    CHECK(early()[0].summary.steps == 1);
+    CHECK(play.recorder->finished.empty());
+    SECTION("and another with the score") {
+      play.writer->holds = false;
+      tell_score(play, version{1}, 0.5);
+      CHECK(play.summary().final_metrics);
+    }
+    SECTION("and without a score that takes too long") {
+      play.actors.advance(13.9);
+      CHECK(play.recorder->finished.empty());
+      play.actors.advance(0.2);
+      CHECK(play.summary().status == "stopped");
+      CHECK_FALSE(play.summary().final_metrics);
+      CHECK(play.coordinator->ended.at(0).status == 75);
+    }
+  }
+  SECTION("even if the checkpoint takes too long") {
+    play.actors.advance(17.1);
+    CHECK(play.summary().status == "failed");
+    const auto& how = play.coordinator->ended.at(0);
+    CHECK(how.status == 1);
+    CHECK(how.line.starts_with("the last checkpoint was not written within 20 "
+                               "s (--grace): give it more time"));
+  }
+}
+
+TEST_CASE("a signal shortens the wait for the score of a complete run") {
+  server_fixture play;
+  play.settings.training.max_steps = 1;
+  play.settings.cluster.grace = 4;
+  play.open(1);
+  play.actors.tell(play.lead, evaluators_atom_v, 1u);
+  play.push(w0, 0);
+  CHECK(play.recorder->finished.empty());
+  play.actors.tell(play.lead, stop_atom_v);
+  play.actors.advance(2.1);
+  CHECK(play.summary().status == "completed");
+}
+
 TEST_CASE(
   "a run without workers is given up with a checkpoint, and has failed") {
   server_fixture play;

@@ -89,13 +89,13 @@ TEST_CASE("a run whose recorder never comes back ends as failed, in time") {
   play.recorder->holds = true;
   play.actors.tell(play.lead, stop_atom_v);
   REQUIRE(play.recorder->finished.size() == 1);
-  play.actors.advance(25);
+  play.actors.advance(23);
   CHECK(play.coordinator->ended.empty());
-  play.actors.advance(10);
+  play.actors.advance(2);
   REQUIRE(play.coordinator->ended.size() == 1);
   const auto& how = play.coordinator->ended[0];
   CHECK(how.status == 1);
-  CHECK(how.line.find("the run directory took no lines for 30 s") !=
+  CHECK(how.line.find("the run directory took no lines for 24 s") !=
         std::string::npos);
   CHECK_FALSE(play.actors.alive(play.lead));
 }
@@ -106,9 +106,9 @@ TEST_CASE("a run whose last checkpoint is never written ends as failed") {
   play.writer->holds = true;
   play.step();
   play.actors.tell(play.lead, stop_atom_v);
-  play.actors.advance(290);
+  play.actors.advance(21.9);
   CHECK(play.recorder->finished.empty());
-  play.actors.advance(20);
+  play.actors.advance(0.2);
   REQUIRE(play.coordinator->ended.size() == 1);
   const auto& how = play.coordinator->ended[0];
   CHECK(how.status == 1);

@@ -185,6 +185,25 @@ TEST_CASE("a worker that comes late to a life trusts no older file",
   CHECK(fs::exists(at.file(30)));
 }
 
+TEST_CASE("what a worker has left is taken over once, in the same life",
+          "[error feedback]") {
+  home at;
+  auto leaving = at.make();
+  leaving.begin(life_number{2}, version{0}, who);
+  leave(leaving, gradient(1), 1);
+  leave(leaving, gradient(2), 2);
+  leaving.hand_over(gradient(2));
+  CHECK(at.found(0) == 2);
+  CHECK(at.found(0) == 0);
+  leaving.hand_over(gradient(1)); // The second had no answer.
+  CHECK(at.found(0) == 1);
+  leaving.hand_over(gradient(2));
+  auto later = at.make();
+  later.begin(life_number{3}, version{0}, who);
+  CHECK(leave(later, gradient(1), 9) == 0);
+  CHECK(at.found(0) == 0);
+}
+
 TEST_CASE("files of others and of other runs stay", "[error feedback]") {
   home at;
   auto other = [&](uint64_t step) {

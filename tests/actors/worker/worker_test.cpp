@@ -107,6 +107,37 @@ TEST_CASE("a worker loads all of its leases and computes the first") {
   CHECK(it.compute->tasks[0].way.early == it.early_gradients);
 }
 
+TEST_CASE(
+  "a worker that is to leave finishes its gradient and begins no other") {
+  desk it;
+  it.give_weights(it.server->pulls[0], 7, {first_lease, second_lease});
+  auto left = it.actors.ask<sequence>(it.worker, leave_atom_v);
+  CHECK(left->open());
+  it.finish(0);
+  REQUIRE(it.server->pushes.size() == 1);
+  CHECK(left->open());
+  it.give_weights(it.server->pushes[0], 8, {third_lease});
+  CHECK(left->get<sequence>() == sequence{1});
+  CHECK(it.compute->tasks.size() == 1);
+  CHECK(it.server->pulls.size() == 1);
+}
+
+TEST_CASE("a worker that computes nothing may leave at once") {
+  desk it;
+  CHECK(it.actors.ask<sequence>(it.worker, leave_atom_v)->get<sequence>() ==
+        sequence{0});
+  it.give_weights(it.server->pulls[0], 7, {first_lease});
+  CHECK(it.compute->tasks.empty());
+}
+
+TEST_CASE("a worker that has lost its place has nothing to finish") {
+  desk it;
+  it.give_weights(it.server->pulls[0], 7, {first_lease});
+  auto left = it.actors.ask<sequence>(it.worker, leave_atom_v);
+  it.actors.tell(it.worker, detach_atom_v);
+  CHECK(!left->open());
+}
+
 TEST_CASE("a push tells all about its gradient") {
   desk it;
   it.give_weights(it.server->pulls[0], 7, {first_lease, second_lease});
