@@ -102,7 +102,7 @@ setup() { # [--tsan] [--with-cuda] [--parity] [--launchers] [--plan]
       --tsan) tsan=1 parts+=("caf-$caf_version-tsan") ;;
       --with-cuda) cuda=1 parts+=("nccl-$nccl_version") ;;
       --parity) parity=1 parts+=("$parity_folder") ;;
-      --launchers) launchers=1 ;;
+      --launchers) launchers=1 parts+=("$validators_folder") ;;
       --plan) plan=1 ;;
       *) die "setup: unknown option $option (known: --tsan, --with-cuda, --parity, --launchers, --plan)" ;;
     esac
@@ -158,6 +158,10 @@ setup() { # [--tsan] [--with-cuda] [--parity] [--launchers] [--plan]
     step "$parity_folder" "Python with torch $torch_version and torchvision" \
       unpack_parity
   fi
+  if [[ $launchers ]]; then
+    step "$validators_folder" "a Python that reads manifests of Kubernetes" \
+      unpack_validators
+  fi
   exec 9>&-
   say "set-up done"
 }
@@ -211,7 +215,9 @@ show_plan() {
   if [[ $old ]]; then echo "too old    $old"; fi
   while read -r name file hash how; do
     if [[ -z $name || ($name == NCCL && -z $cuda) ]]; then continue; fi
-    if [[ -z $parity && " ${parity_only[*]} " == *" $name "* ]]; then continue; fi
+    if [[ -z $parity && " ${parity_only[*]} " == *" $name "* &&
+      (-z $launchers || $name != TYPING_EXTENSIONS) ]]; then continue; fi
+    if [[ -z $launchers && " ${validators_only[*]} " == *" $name "* ]]; then continue; fi
     url=TROUPE_${name}_URL
     if [[ ${TROUPE_DOWNLOADS:-} ]]; then how=$TROUPE_DOWNLOADS; fi
     echo "download   $file"
