@@ -21,6 +21,7 @@ DOCUMENTS = (
     "docs/datasets.md",
     "docs/devices.md",
     "docs/security.md",
+    "docs/deploy/kubernetes.md",
 )
 
 SHELL = ("sh", "bash", "console")

@@ -67,6 +67,45 @@ TEST_CASE("an sbatch script starts a step, which is smaller than its job") {
   CHECK(on.summary()["workers"] == 2);
 }
 
+// --signal=B:USR1@60 sends USR1 to the script, a minute before the limit of
+// time.
+TEST_CASE(
+  "the script of config/deploy hands a signal on, and puts its job back "
+  "into the queue") {
+  process_fixture on{recorded};
+  slurm cluster{on};
+  auto pki = (on.home() / "pki").string();
+  for (const auto& command :
+       {flags{"pki", "init", "--out", pki},
+        flags{"pki", "issue", "--out", pki, "--name", "tls", "--role",
+              "ps,worker", "--host", "n1,n2"}}) {
+    auto done = on.start("pki", command);
+    check_end(done, 0);
+  }
+  auto job = cluster.submit(
+    slurp(TROUPE_SOURCE_DIR "/config/deploy/slurm.sbatch"),
+    {"--ntasks-per-node=2", "--cpus-per-task=1",
+     "--export=ALL,TRAINER_NODE=" + trainer_node({}).front() +
+       ",TRAIN_DIR=" + on.run().string() + ",TLS_DIR=" + pki +
+       "/tls,TROUPE_TRAINING_EPOCHS=100000,TROUPE_POLICY_NAME=async,"
+       "TROUPE_TRAINING_TAPE=true,TROUPE_TRAINING_THREADS=1,"
+       "TROUPE_CHECKPOINT_KEEP=100000"});
+  for (uint64_t life = 1; life <= 2; ++life) {
+    eventually("updates", [&] {
+      auto kept = committed_of(on.metrics());
+      return kept.resumes + 1 == life && kept.updates.size() >= 10 * life;
+    });
+    cluster.ask({"scancel", "--batch", "--signal=USR1", job});
+    cluster.await_state(job, "PENDING");
+    CHECK(on.summary()["status"] == "stopped");
+    if (life == 1)
+      cluster.ask({"scontrol", "update", "JobId=" + job, "StartTime=now"});
+  }
+  CHECK(on.summary()["workers"] == 3);
+  CHECK(committed_of(on.metrics()).rolled_back == 0);
+  check_replayed(on);
+}
+
 // USR1 is what --signal=USR1@60 sends before the limit of time. TERM, and KILL
 // later, is what a job gets whose nodes are taken away.
 TEST_CASE("a job that is requeued goes on where it was stopped") {
