@@ -124,8 +124,9 @@ TEST_CASE(
 
 TEST_CASE("a worker that computes nothing may leave at once") {
   desk it;
-  CHECK(it.actors.ask<sequence>(it.worker, leave_atom_v)->get<sequence>() ==
-        sequence{0});
+  auto left = it.actors.ask<sequence>(it.worker, leave_atom_v);
+  it.actors.run();
+  CHECK(left->get<sequence>() == sequence{0});
   it.give_weights(it.server->pulls[0], 7, {first_lease});
   CHECK(it.compute->tasks.empty());
 }
@@ -135,6 +136,7 @@ TEST_CASE("a worker that has lost its place has nothing to finish") {
   it.give_weights(it.server->pulls[0], 7, {first_lease});
   auto left = it.actors.ask<sequence>(it.worker, leave_atom_v);
   it.actors.tell(it.worker, detach_atom_v);
+  it.actors.run();
   CHECK(!left->open());
 }
 
