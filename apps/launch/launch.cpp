@@ -1,14 +1,11 @@
 #include "apps/launch/launch.hpp"
 
 #include "actors/recording/progress.hpp"
+#include "apps/launch/hosts/connecting.hpp"
+#include "apps/launch/hosts/local_host.hpp"
 #include "apps/launch/launch_plan.hpp"
-#include "apps/launch/orphans.hpp"
-#include "apps/startup/cores.hpp"
 #include "apps/startup/resources.hpp"
 #include "apps/startup/stop_signals.hpp"
-#include "config/run_folder/train_dir.hpp"
-#include "config/sources/next_life_settings.hpp"
-#include "config/text/text.hpp"
 
 #include <poll.h>
 #include <sys/signalfd.h>
@@ -18,8 +15,8 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <list>
 #include <string_view>
@@ -42,34 +39,11 @@ constexpr auto patience = std::chrono::seconds(15);
 /// The same after a server has failed: the others wait for it in vain.
 constexpr auto for_last_words = std::chrono::seconds(2);
 
-/// The same for processes that all of these have left behind.
-constexpr auto patience_with_orphans = std::chrono::seconds(1);
-
 /// A node ends with such lines when it fails: at most three.
 constexpr std::string_view last_word = "trainer_node: ";
 
 /// A node that has found its server says so with such a line.
 constexpr std::string_view first_word = "connected ";
-
-/// The last life in a run's directory, which differs for each; empty if it has
-/// none.
-std::string life_in(const std::filesystem::path& folder) {
-  std::string out;
-  std::getline(std::ifstream{folder / "lives"}, out);
-  return out;
-}
-
-/// Whether the last life of the run has written a checkpoint.
-bool has_checkpoint_since_life(const std::filesystem::path& folder) {
-  std::error_code none;
-  auto begun = last_write_time(folder / "lives", none);
-  auto all = std::filesystem::directory_iterator{folder / "checkpoints", none};
-  return std::any_of(
-    begin(all), end(all), [&](const std::filesystem::directory_entry& one) {
-      return one.path().filename().string().starts_with("step-") &&
-             one.last_write_time(none) >= begun;
-    });
-}
 
 /// The signals as something that can be read.
 class signals {
@@ -100,22 +74,29 @@ private:
   stop_requests asked_;
 };
 
+using hosts = std::vector<std::unique_ptr<host>>;
+
 class launcher {
 public:
-  explicit launcher(const launch_plan& plan) : plan_(plan) {
+  launcher(const launch_plan& plan, const hosts& where)
+    : plan_(plan), hosts_(where) {
     if (!plan_.logs.empty())
       std::filesystem::create_directories(plan_.logs);
     for (const auto& one : plan_.servers)
       all_.emplace_back(one, true);
     for (const auto& one : plan_.others)
       all_.emplace_back(one, false);
+    lead_ = &all_.front();
     for (auto& one : all_)
       start(one);
   }
 
   exit_status run() {
     auto how = run_all();
-    end_orphans();
+    for (const auto& one : hosts_)
+      one->begin_end();
+    for (const auto& one : hosts_)
+      one->finish_end();
     return how;
   }
 
@@ -125,8 +106,9 @@ private:
       wait();
       for (auto& one : all_)
         look_at(one);
+      for (const auto& one : hosts_)
+        one->look([this](const std::string& line) { say_line(line); });
       show_live();
-      reap_orphans([this](pid_t pid) { return is_ours(pid); });
       for (auto what : signals_.taken())
         stop(what);
       if (!lead_status_ && nobody_works())
@@ -145,7 +127,8 @@ private:
   struct node {
     child_plan plan;
     bool is_server;
-    std::optional<child> process{};
+    std::unique_ptr<process> running{};
+    std::shared_ptr<FILE> log{}; ///< Of what it prints; may be null.
     uint32_t starts = 0;
     bool done = false; ///< It has ended, and is not started again.
     bool failed = false;
@@ -172,8 +155,12 @@ private:
   }
 
   void say(const node& who, const std::string& line) {
+    say_line(prefix_of(who) + line);
+  }
+
+  void say_line(const std::string& line) {
     erase_live();
-    std::printf("%s%s\n", prefix_of(who).c_str(), line.c_str());
+    std::printf("%s\n", line.c_str());
     std::fflush(stdout);
   }
 
@@ -190,8 +177,8 @@ private:
 
   /// Draws the line of the lead's progress, on a terminal, below all others.
   void show_live() {
-    const auto& lead = all_.front();
-    auto live = lead.process->live();
+    const auto& lead = *lead_;
+    auto live = lead.running->live();
     if (live.empty() || live == shown_)
       return;
     erase_live();
@@ -207,75 +194,75 @@ private:
 
   void start(node& one) {
     auto plan = one.plan;
-    auto is_lead = &one == &all_.front();
-    if (is_lead && one.starts == 0)
-      before_ = life_in(plan_.train_dir);
-    else if (is_lead && goes_on())
-      plan.environment[config::restart_variable] = plan_.train_dir.string();
-    auto log =
-      plan_.logs.empty() ? plan_.logs : plan_.logs / (plan.name + ".log");
+    if (one.starts > 0 && !plan.command_again.empty())
+      plan.command = plan.command_again;
+    if (!plan_.logs.empty() && !one.log)
+      one.log = open_log(plan_.logs / (plan.name + ".log"));
     // Behind the prefix a narrow terminal has no room for a line of progress.
     auto columns = terminal_width();
     auto before = prefix_of(one).size();
-    auto draws = is_lead && columns > 2 * before;
-    one.process.emplace(plan, log, draws ? columns - before : 0);
+    auto draws = &one == lead_ && columns > 2 * before;
+    one.running =
+      hosts_.at(plan.host)->start(plan, draws ? columns - before : 0);
     ++one.starts;
     one.connected = false;
     one.last_words.clear();
   }
 
-  /// Whether a server that is started again goes on with its own run. It does
-  /// not if it died before it had one, or if the run is still that which it was
-  /// told to take over or to remove.
-  bool goes_on() const {
-    auto life = life_in(plan_.train_dir);
-    return !life.empty() && life != before_ &&
-           (!plan_.begins_with_another ||
-            has_checkpoint_since_life(plan_.train_dir));
-  }
-
-  bool is_ours(pid_t pid) const {
-    return std::ranges::any_of(all_, [pid](const node& one) {
-      return one.process && one.process->pid() == pid;
-    });
+  static std::shared_ptr<FILE> open_log(const std::filesystem::path& file) {
+    auto* out = std::fopen(file.c_str(), "ae");
+    if (out == nullptr)
+      throw run_error(transport::system_error(file.string()).what());
+    return {out, std::fclose};
   }
 
   bool over() const { return std::ranges::all_of(all_, &node::done); }
 
-  static bool is_worker(const node& one) {
-    return one.plan.name.starts_with("worker");
+  bool is_worker(const node& one) const {
+    return plan_.of_peers ? one.is_server
+                          : one.plan.name.starts_with("worker");
   }
 
   bool nobody_works() const {
     return std::ranges::all_of(
-      all_, [](const node& one) { return !is_worker(one) || one.done; });
+      all_, [this](const node& one) { return !is_worker(one) || one.done; });
   }
 
   bool a_worker_failed() const {
     return std::ranges::any_of(
-      all_, [](const node& one) { return is_worker(one) && one.failed; });
+      all_, [this](const node& one) { return is_worker(one) && one.failed; });
   }
 
   /// Waits until somebody prints something or ends, or a signal comes.
   void wait() {
+    std::vector<int> readable;
+    for (const auto& one : hosts_)
+      one->list_files(readable);
     std::vector<pollfd> files{{signals_.file(), POLLIN, 0}};
-    for (const auto& one : all_)
-      if (!one.done && one.process->output() >= 0)
-        files.push_back({one.process->output(), POLLIN, 0});
+    for (auto one : readable)
+      files.push_back({one, POLLIN, 0});
     poll(files.data(), files.size(), static_cast<int>(between_looks.count()));
   }
 
   void look_at(node& one) {
     if (one.done)
       return;
-    if (one.process->output() >= 0)
-      one.process->read([&](const std::string& line) { pass_on(one, line); });
-    auto status = one.process->ended();
+    read_from(one);
+    auto status = one.running->ended();
     if (!status)
       return;
-    if (one.process->output() >= 0)
-      one.process->read([&](const std::string& line) { pass_on(one, line); });
+    read_from(one);
     has_ended(one, *status);
+  }
+
+  void read_from(node& one) {
+    one.running->read([&](const std::string& line) {
+      if (one.log) {
+        std::fprintf(one.log.get(), "%s\n", line.c_str());
+        std::fflush(one.log.get());
+      }
+      pass_on(one, line);
+    });
   }
 
   void has_ended(node& one, int status) {
@@ -286,17 +273,28 @@ private:
       say(one, "ended with status " + std::to_string(status) +
                  (again ? ": is started again" : ""));
     if (again) {
-      one.process->kill_rest(); // It may have ports, or a device.
+      one.running->kill_rest(); // It may have ports, or a device.
       return start(one);
     }
     one.done = true;
     one.failed = status != 0;
+    if (plan_.of_peers && &one == lead_ && !in_order)
+      choose_lead();
     if (one.is_server && status != 0 && status != 75 && !lead_status_)
       server_failed(one, status);
-    if (&one == &all_.front()) {
+    if (&one == lead_) {
       lead_status_ = status;
       deadline_ = clock::now() + patience_after(one, status);
     }
+  }
+
+  /// The peers that are left go on with the run, and the first of them leads.
+  void choose_lead() {
+    for (auto& one : all_)
+      if (one.is_server && !one.done) {
+        lead_ = &one;
+        return;
+      }
   }
 
   /// A lead that ends without an error line has told the others to end.
@@ -314,22 +312,23 @@ private:
     if (status != 2 || refused_)
       return;
     refused_ = true;
-    if (&one != &all_.front() && !all_.front().done)
-      all_.front().process->signal(SIGTERM);
+    if (&one != lead_ && !lead_->done)
+      lead_->running->signal(SIGTERM);
   }
 
   void stop(stop_requests::meaning request) {
     if (request == stop_requests::meaning::haste) {
       for (auto& one : all_)
         if (!one.done)
-          one.process->signal(SIGKILL);
-      kill_orphans(SIGKILL);
+          one.running->signal(SIGKILL);
+      for (const auto& one : hosts_)
+        one->end_at_once();
       std::_Exit(static_cast<int>(exit_status::interrupted));
     }
     if (std::exchange(stopping_, true))
       return;
-    if (!all_.front().done)
-      all_.front().process->signal(SIGTERM);
+    if (!lead_->done)
+      lead_->running->signal(SIGTERM);
   }
 
   /// Stops the server when all workers have ended, since it would wait for new
@@ -342,9 +341,9 @@ private:
       alone_since_ = clock::now();
     if (!a_worker_failed() && clock::now() < *alone_since_ + patience)
       return;
-    say(all_.front(), "is told to stop: all workers have ended");
+    say(*lead_, "is told to stop: all workers have ended");
     gave_up_ = true;
-    all_.front().process->signal(SIGTERM);
+    lead_->running->signal(SIGTERM);
   }
 
   /// A node that has not found the server has nothing to finish, and would look
@@ -353,7 +352,7 @@ private:
     for (auto& one : all_)
       if (!one.done && runs_a_node(one) && !one.connected && !one.told_late) {
         one.told_late = true;
-        one.process->signal(SIGTERM);
+        one.running->signal(SIGTERM);
       }
   }
 
@@ -365,28 +364,16 @@ private:
   void end_those_left() {
     for (auto& one : all_)
       if (!one.done)
-        one.process->signal(told_ ? SIGKILL : SIGTERM);
+        one.running->signal(told_ ? SIGKILL : SIGTERM);
     told_ = true;
     deadline_ = clock::now() + patience;
   }
 
-  /// Tells orphans to end, then kills those that are left, and what these
-  /// leave.
-  void end_orphans() {
-    auto end = clock::now() + patience_with_orphans;
-    kill_orphans(SIGTERM);
-    while (has_orphans() && clock::now() < end + patience_with_orphans) {
-      if (clock::now() > end)
-        kill_orphans(SIGKILL);
-      reap_orphans([](pid_t) { return false; });
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-  }
-
   const launch_plan& plan_;
+  const hosts& hosts_;
   signals signals_;
-  std::string before_; ///< The life that the train-dir had before.
   std::list<node> all_;
+  node* lead_ = nullptr; ///< Its status is that of the run.
   std::optional<int> lead_status_; ///< Once the lead has ended for good.
   clock::time_point deadline_;
   std::optional<clock::time_point> alone_since_; ///< The server has no worker.
@@ -398,29 +385,93 @@ private:
   std::string shown_; ///< The line that is drawn on the terminal now.
 };
 
+/// What goes along to other hosts.
+launch_luggage pack(const launch_call& call, const run_secrets& secrets) {
+  launch_luggage out;
+  const auto* given = std::getenv("TROUPE_SSH");
+  out.ssh = call.own.flags.has("ssh")             ? call.own.flags.text("ssh")
+            : given != nullptr && *given != '\0' ? given
+                                                 : "ssh";
+  out.program = files_of_program();
+  out.secrets = &secrets.texts();
+  auto add = [&](const std::string& flag, const std::string& path) {
+    for (auto& one : files_to_copy(flag, path)) {
+      auto name = one.from.string();
+      out.files.push_back({std::move(one), std::move(name)});
+    }
+  };
+  if (call.own.flags.has("config"))
+    add("--config", call.own.flags.text("config"));
+  if (auto copies = call.own.repeated.find("copy");
+      copies != call.own.repeated.end())
+    for (const auto& one : copies->second)
+      add("--copy", one);
+  return out;
+}
+
+void say_line(const std::string& line) {
+  std::puts(line.c_str());
+  std::fflush(stdout);
+}
+
+exit_status run_here(const launch_call& call, launch_facts facts) {
+  facts.cores = {std::max(1u, std::thread::hardware_concurrency())};
+  hosts here;
+  here.push_back(std::make_unique<local_host>());
+  facts.free_port = [&] {
+    return here.front()->find_port("127.0.0.1");
+  };
+  facts.make_folder = [&](const std::string& network) {
+    return here.front()->make_folder(network);
+  };
+  return launcher{plan_launch(call, facts), here}.run();
+}
+
+exit_status run_there(const launch_call& call, launch_facts facts) {
+  std::signal(SIGPIPE, SIG_IGN); // A connection that has ended.
+  // Before anybody is asked: settings that are wrong start nothing.
+  facts.cores.assign(call.hosts.size(), 0);
+  facts.free_port = [] {
+    return config::cluster_settings{}.port;
+  };
+  facts.make_folder = [](const std::string& network) {
+    return "runs/" + network;
+  };
+  plan_launch(call, facts);
+  auto luggage = pack(call, *facts.secrets);
+  auto connected = connect_hosts(call.hosts, luggage, say_line);
+  hosts there;
+  for (size_t i = 0; i < connected.size(); ++i) {
+    facts.cores[i] = connected[i]->cores();
+    there.push_back(std::move(connected[i]));
+  }
+  facts.free_port = [&] {
+    return there.front()->find_port("0.0.0.0");
+  };
+  facts.make_folder = [&](const std::string& network) {
+    return there.front()->make_folder(network);
+  };
+  auto plan = plan_launch(call, facts);
+  for (const auto& line : plan.warnings)
+    say_line("warning      " + line);
+  return launcher{plan, there}.run();
+}
+
 } // namespace
 
 exit_status launch(const std::vector<std::string>& arguments) {
-  launch_facts facts;
-  run_secrets secrets;
-  facts.secrets = &secrets;
-  facts.program = std::filesystem::read_symlink("/proc/self/exe");
-  facts.cores = std::max(1u, std::thread::hardware_concurrency());
-  facts.variables = config::process_environment();
-  facts.make_folder = [](const std::string& network) {
-    return config::make_run_folder(network);
-  };
-  facts.free_port = [] {
-    return find_free_port("127.0.0.1");
-  };
   std::string help;
-  auto plan = plan_launch(arguments, facts, help);
-  if (!plan) {
+  auto call = read_launch(arguments, help);
+  if (!call) {
     std::cout << help;
     return exit_status::done;
   }
-  adopt_orphans();
-  return launcher{*plan}.run();
+  run_secrets secrets;
+  launch_facts facts;
+  facts.secrets = &secrets;
+  facts.program = std::filesystem::read_symlink("/proc/self/exe");
+  facts.variables = config::process_environment();
+  return call->hosts.empty() ? run_here(*call, facts) : run_there(*call, facts);
 }
 
 } // namespace troupe::app
