@@ -16,76 +16,11 @@ namespace {
 
 using strings = std::vector<std::string>;
 
-constexpr uint64_t most_processes = 1000;
-
 /// What a command's node needs so that it and the servers know each other.
 constexpr std::array trust_keys{
   "cluster.insecure-network", "cluster.tls-dir",   "cluster.tls-cert",
   "cluster.tls-key",          "cluster.tls-ca",    "cluster.tls-pin",
   "cluster.tls-min",          "cluster.token-file"};
-
-const config::verb launch_verb{
-  "launch",
-  "launch starts a parameter server and workers on this machine, or over ssh on "
-  "others, prints what they print with their names before it, and ends with "
-  "the run's status. After -- come flags for all of them, or the command of a "
-  "worker.",
-  {},
-  false,
-  {{"config", "FILE", "an INI file of settings", config::file_path(), {}, true},
-   {"workers",
-    "N",
-    "how many; not given: those of the settings",
-    config::whole(1, most_processes),
-    {},
-    true},
-   {"ps", "K", "parameter server shards, each a process",
-    config::whole(1, most_processes), "1"},
-   {"evaluator", "", "start an evaluator, too", config::any_text(), {}, true},
-   {"evaluator-command",
-    "COMMAND",
-    "start an evaluator by this command of the shell",
-    config::any_text(),
-    {},
-    true},
-   {"max-restarts", "R", "how often a process that died is started again",
-    config::whole(0, 1'000'000), "0"},
-   {"log-dir",
-    "DIR",
-    "a folder for what each process prints",
-    config::file_path(),
-    {},
-    true},
-   {"topology",
-    "KIND",
-    "star: servers and workers; peers: equal nodes, each worker and server",
-    config::one_of_words({"star", "peers"}),
-    {},
-    true},
-   {"hosts",
-    "FILE",
-    "start them over ssh on these hosts: a line for each with its name or "
-    "address, maybe with slots=N behind it; the first has the server",
-    config::file_path(),
-    {},
-    true},
-   {"ssh",
-    "COMMAND",
-    "another command for ssh, such as \"ssh -F config\"; not given: that of "
-    "TROUPE_SSH",
-    config::any_text(),
-    {},
-    true}},
-  false,
-  {{"copy", "PATH", "a file or folder that goes along to all hosts",
-    config::file_path()}}};
-
-/// What stands before and after the first "--".
-std::pair<strings, strings> cut(const strings& arguments) {
-  auto at = std::ranges::find(arguments, "--");
-  return {{arguments.begin(), at},
-          at == arguments.end() ? strings{} : strings{at + 1, arguments.end()}};
-}
 
 strings joined(std::initializer_list<strings> all) {
   strings out;
@@ -242,15 +177,14 @@ private:
 
   /// How many workers before this one are on its host.
   uint32_t rank_on_host(uint32_t rank) const {
-    return static_cast<uint32_t>(std::count(
-      places_.begin(), places_.begin() + rank, places_.at(rank)));
+    return static_cast<uint32_t>(
+      std::count(places_.begin(), places_.begin() + rank, places_.at(rank)));
   }
 
   strings crowded_hosts() const {
     strings out;
     for (size_t i = 0; i < hosts_.size(); ++i)
-      if (auto cores = facts_.cores.at(i);
-          cores > 0 && workers_at(i) > cores)
+      if (auto cores = facts_.cores.at(i); cores > 0 && workers_at(i) > cores)
         out.push_back(hosts_[i].where + ": host " + hosts_[i].address +
                       " has " + config::count(cores, "core") + " for " +
                       config::count(workers_at(i), "worker") +
@@ -276,18 +210,15 @@ private:
   void add_peers(launch_plan& out) const {
     auto peers = config_.values.cluster.workers;
     for (uint32_t rank = 0; rank < peers; ++rank) {
-      child_plan one{
-        "peer-" + std::to_string(rank),
-        joined({{facts_.program}, peer_flags(), flags_, of_servers_}),
-        peer(rank), places_.at(rank)};
-      // Those that are left have gone on without it.
-      one.command_again = joined({one.command, {"--join"}});
-      out.servers.push_back(std::move(one));
+      out.servers.push_back(
+        {"peer-" + std::to_string(rank),
+         joined({{facts_.program}, peer_flags(), flags_, of_servers_}),
+         peer(rank), places_.at(rank)});
     }
     if (call_.flags.has("evaluator"))
-      out.others.push_back(
-        {"evaluator", joined({{facts_.program}, peer_flags(), flags_}),
-         peer(peers)});
+      out.others.push_back({"evaluator",
+                            joined({{facts_.program}, peer_flags(), flags_}),
+                            peer(peers)});
   }
 
   strings peer_flags() const {
@@ -299,8 +230,8 @@ private:
 
   /// The environment by which a node knows its rank, as from other launchers.
   std::map<std::string, std::string> peer(uint32_t rank) const {
-    auto nodes = config_.values.cluster.workers +
-                 (call_.flags.has("evaluator") ? 1u : 0u);
+    auto nodes =
+      config_.values.cluster.workers + (call_.flags.has("evaluator") ? 1u : 0u);
     return {{"RANK", std::to_string(rank)},
             {"WORLD_SIZE", std::to_string(nodes)}};
   }
@@ -394,9 +325,8 @@ private:
     out.insert(trust_.begin(), trust_.end());
     auto threads = facts_.variables.find("OMP_NUM_THREADS");
     if (threads == facts_.variables.end() || threads->second.empty())
-      out["OMP_NUM_THREADS"] =
-        std::to_string(std::max<size_t>(
-          1, facts_.cores.at(host) / std::max<size_t>(1, workers_at(host))));
+      out["OMP_NUM_THREADS"] = std::to_string(std::max<size_t>(
+        1, facts_.cores.at(host) / std::max<size_t>(1, workers_at(host))));
     return out;
   }
 
@@ -414,20 +344,21 @@ private:
 
 } // namespace
 
-std::optional<launch_call> read_launch(const strings& arguments,
-                                       std::string& help) {
-  auto [own, rest] = cut(arguments);
-  auto call = config::read_verb(launch_verb, own);
-  if (!call) {
-    help = config::help_of({&launch_verb, 1});
-    return std::nullopt;
+strings command_to_join(const strings& command, const std::string& lead) {
+  auto out = command;
+  auto set_flag = [&](const std::string& flag, const std::string& value) {
+    auto at = std::ranges::find(out, flag);
+    if (at != out.end() && at + 1 != out.end())
+      *(at + 1) = value;
+    else
+      out.insert(out.end(), {flag, value});
+  };
+  auto where = lead.empty() ? config::address{} : config::parse_address(lead);
+  if (!where.host.empty() && !config::is_any_host(where.host)) {
+    set_flag("--host", where.host);
+    set_flag("--port", std::to_string(where.port));
   }
-  launch_call out{std::move(*call), std::move(rest), {}};
-  if (out.own.flags.has("hosts"))
-    out.hosts = read_host_list(out.own.flags.text("hosts"));
-  else if (out.own.flags.has("ssh") || !out.own.repeated.empty())
-    throw usage_error("--copy and --ssh are for --hosts FILE, which says to "
-                      "which hosts");
+  out.push_back("--join");
   return out;
 }
 

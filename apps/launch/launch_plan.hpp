@@ -2,31 +2,17 @@
 // Which processes `trainer_node launch` starts, where, and how. Plain values.
 
 #include "apps/launch/hosts/host.hpp"
-#include "apps/launch/hosts/host_list.hpp"
+#include "apps/launch/launch_call.hpp"
 #include "apps/launch/run_secrets.hpp"
 #include "config/commands/command_line.hpp"
-#include "config/commands/verb.hpp"
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
 namespace troupe::app {
-
-/// What was typed after `launch`.
-struct launch_call {
-  config::verb_call own;
-  std::vector<std::string> rest;  ///< After "--".
-  std::vector<listed_host> hosts; ///< Empty: this machine.
-};
-
-/// Reads the arguments after `launch`. Nothing when help was asked for, which
-/// `help` then holds. Throws `usage_error`.
-std::optional<launch_call>
-read_launch(const std::vector<std::string>& arguments, std::string& help);
 
 struct launch_plan {
   std::vector<child_plan> servers; ///< Rank 0, which ends the run, is first.
@@ -49,6 +35,12 @@ struct launch_facts {
   /// Makes a folder for a run of this network, on the first host.
   std::function<std::filesystem::path(const std::string&)> make_folder;
 };
+
+/// The command of a peer as that of a node which joins later. @param lead Where
+/// the peer listens that leads now; empty if that is not known.
+std::vector<std::string>
+command_to_join(const std::vector<std::string>& command,
+                const std::string& lead);
 
 /// Throws `usage_error`.
 launch_plan plan_launch(const launch_call& call, const launch_facts& facts);

@@ -1,5 +1,6 @@
 #include "apps/launch/hosts/copies.hpp"
 
+#include "config/text/descriptor.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 #include "models/storage/durable_file.hpp"
@@ -21,12 +22,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& flag, const fs::path& path,
-                         const std::string& why) {
+[[noreturn]] void refuse_path(const std::string& flag, const fs::path& path,
+                              const std::string& why) {
   throw usage_error(flag + " " + config::shown(path.string()) + ": " + why);
 }
 
-copied_file describe(const fs::path& from, const fs::path& to) {
+copied_file describe_file(const fs::path& from, const fs::path& to) {
   copied_file out{from, to.generic_string(), models::digest_of_file(from)};
   out.size = file_size(from);
   out.mode = static_cast<uint32_t>(status(from).permissions()) & 0777u;
@@ -62,6 +63,14 @@ void require_below(const fs::path& path) {
                     ", which is not below the working folder");
 }
 
+/// Whether files can be made in the folder; permissions do not tell, say, of a
+/// file system that is read only.
+bool can_write_to(const fs::path& folder) {
+  auto name = (folder / ".troupe-XXXXXX").string();
+  config::descriptor file{mkstemp(name.data())};
+  return file && unlink(name.c_str()) == 0;
+}
+
 } // namespace
 
 std::vector<copied_file> files_to_copy(const std::string& flag,
@@ -69,27 +78,27 @@ std::vector<copied_file> files_to_copy(const std::string& flag,
   std::vector<copied_file> out;
   auto place = place_of(path);
   if (!exists(path))
-    refuse(flag, path, "there is no such file or folder");
+    refuse_path(flag, path, "there is no such file or folder");
   if (is_regular_file(path))
-    return {describe(path, place)};
+    return {describe_file(path, place)};
   if (!is_directory(path))
-    refuse(flag, path, "is neither a file nor a folder");
+    refuse_path(flag, path, "is neither a file nor a folder");
   for (const auto& one : fs::recursive_directory_iterator{
          path, fs::directory_options::follow_directory_symlink}) {
     if (one.is_directory())
       continue;
     if (!one.is_regular_file())
-      refuse(flag, one.path(), "is neither a file nor a folder");
+      refuse_path(flag, one.path(), "is neither a file nor a folder");
     auto to = place / one.path().lexically_relative(path);
-    out.push_back(describe(one.path(), to.lexically_normal()));
+    out.push_back(describe_file(one.path(), to.lexically_normal()));
   }
   return out;
 } catch (const fs::filesystem_error& why) {
-  refuse(flag, path, why.code().message());
+  refuse_path(flag, path, why.code().message());
 }
 
 fs::path copied_files::enter(const fs::path& wanted) {
-  if (access(wanted.c_str(), W_OK | X_OK) == 0 && chdir(wanted.c_str()) == 0)
+  if (can_write_to(wanted) && chdir(wanted.c_str()) == 0)
     return wanted;
   const auto* home = std::getenv("HOME");
   auto out = fs::path{home == nullptr ? "/" : home} / "troupe" /

@@ -2,9 +2,8 @@
 
 #include "config/text/failure.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include <fcntl.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <array>
@@ -19,29 +18,98 @@ using nlohmann::json;
 
 constexpr size_t length_bytes = 4;
 
-[[noreturn]] void refuse() {
+[[noreturn]] void refuse_bytes() {
   throw run_error("what has come is no frame of trainer_node launch");
 }
 
-/// Fields that are not there keep their values.
-template <class T>
-void read_field(const json& from, const char* name, T& out) {
-  if (auto at = from.find(name); at != from.end())
-    out = at->get<T>();
-}
+/// Fills a frame with what is read, so that nothing of another form takes
+/// memory or time: a map of numbers and texts, one list of texts, one map of
+/// texts.
+class frame_builder : public nlohmann::json_sax<json> {
+public:
+  frame out{};
 
-frame to_frame(const json& from) {
-  frame out;
-  out.kind = static_cast<frame_kind>(from.at("kind").get<uint8_t>());
-  read_field(from, "process", out.process);
-  read_field(from, "number", out.number);
-  read_field(from, "text", out.text);
-  read_field(from, "words", out.words);
-  read_field(from, "table", out.table);
-  return out;
-}
+  bool null() override { return false; }
+  bool boolean(bool) override { return false; }
+  bool number_float(number_float_t, const string_t&) override { return false; }
+  bool binary(binary_t&) override { return false; }
 
-json to_json(const frame& value) {
+  bool number_integer(number_integer_t value) override {
+    if (where_ != place::fields || key_ != "number")
+      return false;
+    out.number = value;
+    return true;
+  }
+
+  bool number_unsigned(number_unsigned_t value) override {
+    if (where_ != place::fields)
+      return false;
+    if (key_ == "kind" && value <= UINT8_MAX)
+      out.kind = static_cast<frame_kind>(value);
+    else if (key_ == "process")
+      out.process = value;
+    else if (key_ == "number" && value <= INT64_MAX)
+      out.number = static_cast<int64_t>(value);
+    else
+      return false;
+    return true;
+  }
+
+  bool string(string_t& value) override {
+    if (where_ == place::words)
+      out.words.push_back(std::move(value));
+    else if (where_ == place::table)
+      out.table[key_] = std::move(value);
+    else if (where_ == place::fields && key_ == "text")
+      out.text = std::move(value);
+    else
+      return false;
+    return true;
+  }
+
+  bool start_object(size_t) override {
+    auto is_table = where_ == place::fields && key_ == "table";
+    if (where_ != place::outside && !is_table)
+      return false;
+    where_ = is_table ? place::table : place::fields;
+    return true;
+  }
+
+  bool end_object() override {
+    where_ = where_ == place::table ? place::fields : place::outside;
+    return true;
+  }
+
+  bool start_array(size_t) override {
+    if (where_ != place::fields || key_ != "words")
+      return false;
+    where_ = place::words;
+    return true;
+  }
+
+  bool end_array() override {
+    where_ = place::fields;
+    return true;
+  }
+
+  bool key(string_t& value) override {
+    key_ = std::move(value);
+    return true;
+  }
+
+  bool parse_error(size_t, const std::string&,
+                   const json::exception&) override {
+    return false;
+  }
+
+private:
+  enum class place : uint8_t { outside, fields, words, table };
+
+  place where_ = place::outside;
+  std::string key_;
+};
+
+json to_map(const frame& value) {
   json out{{"kind", static_cast<uint8_t>(value.kind)}};
   if (value.process != 0)
     out["process"] = value.process;
@@ -60,7 +128,7 @@ json to_json(const frame& value) {
 
 std::string to_bytes(const frame& value) {
   std::string out(length_bytes, '\0');
-  json::to_cbor(to_json(value), out);
+  json::to_cbor(to_map(value), out);
   auto length = out.size() - length_bytes;
   for (auto i = length_bytes; i-- > 0; length >>= 8)
     out[i] = static_cast<char>(length & 0xff);
@@ -74,17 +142,17 @@ std::optional<frame> take_frame(std::string_view& bytes) {
   for (size_t i = 0; i < length_bytes; ++i)
     length = length << 8 | static_cast<uint8_t>(bytes[i]);
   if (length == 0 || length > longest_frame)
-    refuse();
+    refuse_bytes();
   if (bytes.size() < length_bytes + length)
     return std::nullopt;
-  try {
-    auto content = bytes.substr(length_bytes, length);
-    auto out = to_frame(json::from_cbor(content.begin(), content.end()));
-    bytes.remove_prefix(length_bytes + length);
-    return out;
-  } catch (const json::exception&) {
-    refuse();
-  }
+  auto content = bytes.substr(length_bytes, length);
+  frame_builder read;
+  if (!json::sax_parse(content.begin(), content.end(), &read,
+                       json::input_format_t::cbor) ||
+      read.out.kind == frame_kind{})
+    refuse_bytes();
+  bytes.remove_prefix(length_bytes + length);
+  return std::move(read.out);
 }
 
 frame_stream::frame_stream(int input, int output)

@@ -32,8 +32,6 @@ struct child_plan {
   size_t host = 0;                                  ///< Its number.
   /// Of the server that goes on with its run when it is started again.
   std::optional<continued_run> run{};
-  /// Its program and arguments when it is started again, if others.
-  std::vector<std::string> command_again{};
 };
 
 /// Told of each complete line.

@@ -15,7 +15,8 @@ namespace {
 
 constexpr uint32_t most_slots = 1000;
 
-[[noreturn]] void refuse(const std::string& where, const std::string& why) {
+[[noreturn]] void refuse_line(const std::string& where,
+                              const std::string& why) {
   throw usage_error(where + ": " + why);
 }
 
@@ -42,13 +43,14 @@ listed_host parse_name(std::string_view text, const std::string& where) {
   auto name = without_brackets(at == text.npos ? text : text.substr(at + 1));
   auto colons = std::ranges::count(name, ':');
   if (colons == 1)
-    refuse(where, config::shown(text) +
-                    ": a port of ssh belongs into its own settings "
-                    "(~/.ssh/config)");
+    refuse_line(where, config::shown(text) +
+                         ": a port of ssh belongs into its own settings "
+                         "(~/.ssh/config)");
   if (!is_name(name) || (at != text.npos && !is_name(user)))
-    refuse(where, config::in_quotes(text) +
-                    " is no host: give a name or an address, maybe with USER@ "
-                    "before it");
+    refuse_line(where,
+                config::in_quotes(text) +
+                  " is no host: give a name or an address, maybe with USER@ "
+                  "before it");
   listed_host out;
   out.address = name;
   out.login = (at == text.npos ? "" : std::string{user} + "@") + out.address;
@@ -59,14 +61,14 @@ listed_host parse_name(std::string_view text, const std::string& where) {
 uint32_t parse_slots(std::string_view word, const std::string& where) try {
   constexpr std::string_view key = "slots=";
   if (!word.starts_with(key))
-    refuse(where, "after the host may stand slots=N, and not " +
-                    config::in_quotes(word));
+    refuse_line(where, "after the host may stand slots=N, and not " +
+                         config::in_quotes(word));
   auto out = config::parse<uint32_t>(word.substr(key.size()));
   if (out == 0 || out > most_slots)
     throw config::bad_value("must be 1 to " + std::to_string(most_slots));
   return out;
 } catch (const config::bad_value& why) {
-  refuse(where, config::shown(word) + ": " + why.what());
+  refuse_line(where, config::shown(word) + ": " + why.what());
 }
 
 } // namespace
@@ -85,28 +87,29 @@ std::vector<listed_host> parse_host_list(std::string_view text,
     auto one = parse_name(word, where);
     auto before = std::ranges::find(out, one.address, &listed_host::address);
     if (before != out.end())
-      refuse(where, "the host " + config::shown(one.address) +
-                      " stands at " + before->where +
-                      " already: give it slots=N there instead");
+      refuse_line(where, "the host " + config::shown(one.address) +
+                           " stands at " + before->where +
+                           " already: give it slots=N there instead");
     if (words >> word)
       one.slots = parse_slots(word, where);
     if (words >> word)
-      refuse(where, "unexpected " + config::in_quotes(word));
+      refuse_line(where, "unexpected " + config::in_quotes(word));
     out.push_back(std::move(one));
   }
   if (out.empty())
-    refuse(file, "names no host: write one name or address a line");
+    refuse_line(file, "names no host: write one name or address a line");
   return out;
 }
 
 std::vector<listed_host> read_host_list(const std::filesystem::path& file) {
   auto cited = "--hosts " + config::shown(file.string());
   if (!std::filesystem::is_regular_file(file))
-    refuse(cited, "there is no such file: write one name or address a line");
+    refuse_line(cited,
+                "there is no such file: write one name or address a line");
   std::ifstream from{file, std::ios::binary};
   std::string text{std::istreambuf_iterator<char>{from}, {}};
   if (!from)
-    refuse(cited, "cannot be read");
+    refuse_line(cited, "cannot be read");
   return parse_host_list(text, config::shown(file.string()));
 }
 
