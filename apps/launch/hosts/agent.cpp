@@ -61,8 +61,8 @@ public:
     sigaddset(&wanted, SIGCHLD);
     sigprocmask(SIG_BLOCK, &wanted, nullptr);
     std::signal(SIGPIPE, SIG_IGN);
-    signals_ = config::descriptor{
-      signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK)};
+    signals_ =
+      config::descriptor{signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK)};
     restore_library_path(folder_);
   }
 
@@ -156,9 +156,9 @@ private:
       return stream_.put({.kind = frame_kind::folder,
                           .text = here_.make_folder(one.text).string()});
     case frame_kind::run:
-      run_ = {one.text, one.number != 0};
+      runs_[one.process] = {one.text, one.number != 0, {}};
       if (!one.words.empty())
-        run_->life_before = one.words.front();
+        runs_[one.process].life_before = one.words.front();
       return;
     case frame_kind::start:
       return start(one);
@@ -183,7 +183,8 @@ private:
     auto cpus = find_cpus();
     auto cores = std::min(cpus.cores, cpus.allowed);
     if (cpus.quota)
-      cores = std::min(cores, static_cast<uint32_t>(std::max(1.0, *cpus.quota)));
+      cores =
+        std::min(cores, static_cast<uint32_t>(std::max(1.0, *cpus.quota)));
     stream_.put({.kind = frame_kind::ready,
                  .number = launch_protocol,
                  .text = std::string{config::version()},
@@ -194,10 +195,11 @@ private:
     copied_file file{{}, one.text, one.words.at(1)};
     file.size = std::stoull(one.words.at(2));
     file.mode = static_cast<uint32_t>(std::stoul(one.words.at(3)));
-    names_[one.words.at(0)] = fs::absolute(one.text).string();
+    if (one.words.at(0) != one.text) // Else it is found by the same name.
+      names_[one.words.at(0)] = fs::absolute(one.text).string();
     if (copies_.wants(file))
-      stream_.put({.kind = frame_kind::wanted,
-                   .number = static_cast<int64_t>(files_)});
+      stream_.put(
+        {.kind = frame_kind::wanted, .number = static_cast<int64_t>(files_)});
     ++files_;
   }
 
@@ -218,12 +220,12 @@ private:
     for (auto& [variable, value] : one.table)
       value = name_here(value);
     child_plan plan{one.text, one.words, one.table};
-    plan.run = std::exchange(run_, std::nullopt);
+    if (auto run = runs_.extract(one.process))
+      plan.run = run.mapped();
     if (plan.run && plan.run->life_before)
       here_.set_life_before(plan.name, *plan.run->life_before);
     try {
-      all_[one.process] = {
-        here_.start(plan, static_cast<size_t>(one.number))};
+      all_[one.process] = {here_.start(plan, static_cast<size_t>(one.number))};
       if (plan.run)
         stream_.put(
           {.kind = frame_kind::life, .text = here_.life_before(plan.name)});
@@ -251,8 +253,7 @@ private:
     if (!has_room())
       return false;
     auto pass_on = [&](const std::string& line) {
-      stream_.put(
-        {.kind = frame_kind::line, .process = number, .text = line});
+      stream_.put({.kind = frame_kind::line, .process = number, .text = line});
     };
     one.own->read(pass_on);
     if (auto live = one.own->live(); live != one.shown) {
@@ -263,9 +264,8 @@ private:
     if (!status)
       return false;
     one.own->read(pass_on);
-    stream_.put({.kind = frame_kind::ended,
-                 .process = number,
-                 .number = *status});
+    stream_.put(
+      {.kind = frame_kind::ended, .process = number, .number = *status});
     return true;
   }
 
@@ -292,7 +292,7 @@ private:
   bool told_ = false; ///< Of all files.
   /// What the launch calls a file, and how that is called here.
   std::map<std::string, std::string> names_;
-  std::optional<continued_run> run_;
+  std::map<uint64_t, continued_run> runs_; ///< Of processes to be started.
   std::map<uint64_t, running> all_;
   std::map<uint64_t, std::unique_ptr<process>> ended_; ///< But not their rest.
   clock::time_point heard_ = clock::now();

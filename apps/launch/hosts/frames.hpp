@@ -29,9 +29,9 @@ enum class frame_kind : uint8_t {
   make_folder, ///< text: the network.
   start,       ///< process: the number that it gets, text: its name, words: its
                ///< command, table: its environment, number: columns.
-  run,         ///< Before `start`, if the server goes on with its run: text: the
-               ///< train-dir, number: begins_with_another, words: the life
-               ///< before, if the server was started before.
+  run,         ///< Before `start`, if the server goes on with its run: process,
+               ///< text: the train-dir, number: begins_with_another, words: the
+               ///< life before, if the server was started before.
   signal,      ///< process, number
   kill_rest,   ///< process
   alive,       ///< The launch lives.

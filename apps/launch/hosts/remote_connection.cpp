@@ -26,6 +26,12 @@ constexpr auto patience_with_agent = seconds(60);
 
 constexpr auto between_words = seconds(5);
 
+/// Between two attempts to connect, at most.
+constexpr auto longest_pause = seconds(30);
+
+/// How long processes wait for a host that was lost, as when it starts anew.
+constexpr auto longest_absence = std::chrono::minutes(10);
+
 constexpr size_t bytes_of_a_piece = size_t{256} << 10;
 
 /// While so much waits to be sent, no more of a file is read.
@@ -83,8 +89,9 @@ void remote_host::look(const line_taker& say) {
     said_alive_ = clock::now();
     link_->stream().put({.kind = frame_kind::alive});
   }
-  if (!failure_.empty() && was_ready_ && !ending_)
-    say(std::exchange(failure_, {}));
+  auto is_news = !failure_.empty() && failure_ != said_failure_;
+  if (is_news && was_ready_ && !ending_)
+    say(said_failure_ = failure_);
 }
 
 void remote_host::read_link(const line_taker& say) {
@@ -184,13 +191,24 @@ void remote_host::greet() {
 void remote_host::lose(std::string why) {
   failure_ = place_.where + ": host " + place_.address + ": " + std::move(why);
   link_.reset();
+  ++failures_;
+  if (stage_ == stage::ready)
+    lost_at_ = clock::now();
+  else if (was_ready_ && !ending_ && clock::now() < lost_at_ + longest_absence)
+    return pause();
   enter(stage::lost, clock::duration::max());
   waiting_.clear();
-  ++failures_;
   // Those that have ended before keep their status.
   for (auto& [number, one] : processes_)
     take_of_process(
       {.kind = frame_kind::ended, .process = number, .number = lost_status});
+}
+
+/// Before the next attempt to connect.
+void remote_host::pause() {
+  auto exponent = std::min(failures_ - 1, 5);
+  enter(stage::pausing,
+        std::min<seconds>(longest_pause, seconds(1 << exponent)));
 }
 
 void remote_host::take_ready(const frame& one) {

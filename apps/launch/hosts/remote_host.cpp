@@ -22,9 +22,6 @@ constexpr auto patience_with_answer = seconds(20);
 /// The same when nothing may wait.
 constexpr auto patience_in_haste = seconds(2);
 
-/// Between two attempts to connect, at most.
-constexpr auto longest_pause = seconds(30);
-
 } // namespace
 
 class remote_host::remote_process : public process {
@@ -49,9 +46,14 @@ public:
   std::optional<int> ended() override { return status_; }
 
   void signal(int number) override {
-    if (!status_)
-      on_.put(
+    if (status_)
+      return;
+    if (on_.is_ready())
+      return on_.put(
         {.kind = frame_kind::signal, .process = number_, .number = number});
+    // It waits for its host, and has not begun.
+    on_.forget(number_);
+    status_ = 128 + number;
   }
 
   void kill_rest() override {
@@ -113,6 +115,7 @@ void remote_host::take_frame(const frame& one, const line_taker& say) {
     if (was_ready_)
       say("host " + place_.address + ": is connected again");
     was_ready_ = true;
+    said_failure_.clear();
     has_sent_ = false;
     failures_ = 0;
     enter(stage::ready, clock::duration::max());
@@ -138,6 +141,11 @@ void remote_host::take_frame(const frame& one, const line_taker& say) {
 void remote_host::take_of_process(const frame& one) {
   if (auto at = processes_.find(one.process); at != processes_.end())
     at->second->take(one);
+}
+
+void remote_host::forget(uint64_t number) {
+  std::erase_if(waiting_,
+                [number](const frame& one) { return one.process == number; });
 }
 
 /// Sends it, or keeps it until there is a connection.
@@ -174,11 +182,8 @@ frame remote_host::ask(const frame& question, frame_kind answer) {
 
 std::unique_ptr<process> remote_host::start(const child_plan& plan,
                                             size_t columns) {
-  if (stage_ == stage::lost) {
-    auto pause = std::min<seconds>(longest_pause,
-                                   seconds(1 << std::min(failures_ - 1, 5)));
-    enter(stage::pausing, pause);
-  }
+  if (stage_ == stage::lost)
+    pause();
   auto number = ++last_process_;
   auto out = std::make_unique<remote_process>(*this, number);
   if (told_secrets_ < luggage_.secrets->size() || stage_ != stage::ready)
@@ -186,6 +191,7 @@ std::unique_ptr<process> remote_host::start(const child_plan& plan,
   told_secrets_ = luggage_.secrets->size();
   if (plan.run)
     put({.kind = frame_kind::run,
+         .process = number,
          .number = plan.run->begins_with_another,
          .text = plan.run->train_dir.string(),
          .words = life_before_ ? std::vector{*life_before_}

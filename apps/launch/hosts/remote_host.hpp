@@ -69,8 +69,15 @@ private:
 
   class remote_process;
 
-  enum class stage : uint8_t { pausing, asking, sending, greeting, copying,
-                               ready, lost };
+  enum class stage : uint8_t {
+    pausing,
+    asking,
+    sending,
+    greeting,
+    copying,
+    ready,
+    lost
+  };
 
   /// A file of which parts have yet to be sent.
   struct sent_file {
@@ -92,7 +99,9 @@ private:
   void take_of_process(const frame& one);
   void send_files();
   void lose(std::string why);
+  void pause();
   void put(frame one);
+  void forget(uint64_t process);
   frame ask(const frame& question, frame_kind answer);
 
   listed_host place_;
@@ -102,9 +111,11 @@ private:
   clock::time_point deadline_ = clock::time_point::max(); ///< Of this stage.
   clock::time_point said_alive_{};
   std::string failure_;
-  int failures_ = 0;         ///< In a row.
-  bool was_ready_ = false;   ///< Once at least.
-  bool has_sent_ = false;    ///< The program, on this connection's behalf.
+  int failures_ = 0;            ///< In a row.
+  clock::time_point lost_at_{}; ///< That which was ready before.
+  std::string said_failure_;
+  bool was_ready_ = false; ///< Once at least.
+  bool has_sent_ = false;  ///< The program, on this connection's behalf.
   uint64_t lacking_bytes_ = 0;
   bool ending_ = false;
   uint32_t cores_ = 1;
