@@ -20,6 +20,7 @@
 #include "apps/lab/replay_plan.hpp"
 #include "apps/lab/virtual_run.hpp"
 #include "apps/large_pages.hpp"
+#include "apps/launch/hosts/agent.hpp"
 #include "apps/launch/launch.hpp"
 #include "apps/pki/pki.hpp"
 #include "apps/startup/known_nodes.hpp"
@@ -336,6 +337,8 @@ int main(int argc, char** argv) {
       return static_cast<int>(app::calibrate({argv + 2, argv + argc}));
     if (argc > 1 && std::string_view{argv[1]} == "launch")
       return static_cast<int>(app::launch({argv + 2, argv + argc}));
+    if (argc > 1 && std::string_view{argv[1]} == "launch-agent")
+      return static_cast<int>(app::run_launch_agent({argv + 2, argv + argc}));
     if (argc > 1 && std::string_view{argv[1]} == "devices")
       return static_cast<int>(app::list_devices({argv + 2, argv + argc}));
     if (argc > 1 && std::string_view{argv[1]} == "data")

@@ -1,28 +1,16 @@
 #include "apps/launch/launch.hpp"
 
-#include "actors/recording/progress.hpp"
+#include "apps/launch/hosts/connecting.hpp"
+#include "apps/launch/hosts/local_host.hpp"
 #include "apps/launch/launch_plan.hpp"
-#include "apps/launch/orphans.hpp"
-#include "apps/startup/cores.hpp"
-#include "apps/startup/resources.hpp"
-#include "apps/startup/stop_signals.hpp"
-#include "config/run_folder/train_dir.hpp"
-#include "config/sources/next_life_settings.hpp"
-#include "config/text/text.hpp"
-
-#include <poll.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
+#include "apps/launch/launcher.hpp"
+#include "apps/launch/luggage.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <list>
-#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -30,438 +18,73 @@ namespace troupe::app {
 
 namespace {
 
-using clock = std::chrono::steady_clock;
-
-constexpr auto between_looks = std::chrono::milliseconds(200);
-
-/// How long the other processes have to end after the server has ended, and
-/// again after they were told to end; also how long the server has after all
-/// workers have ended.
-constexpr auto patience = std::chrono::seconds(15);
-
-/// The same after a server has failed: the others wait for it in vain.
-constexpr auto for_last_words = std::chrono::seconds(2);
-
-/// The same for processes that all of these have left behind.
-constexpr auto patience_with_orphans = std::chrono::seconds(1);
-
-/// A node ends with such lines when it fails: at most three.
-constexpr std::string_view last_word = "trainer_node: ";
-
-/// A node that has found its server says so with such a line.
-constexpr std::string_view first_word = "connected ";
-
-/// A program that ends with this status is not to be started again.
-constexpr int final_status = 64;
-
-/// The last life in a run's directory, which differs for each; empty if it has
-/// none.
-std::string life_in(const std::filesystem::path& folder) {
-  std::string out;
-  std::getline(std::ifstream{folder / "lives"}, out);
-  return out;
+void say_line(const std::string& line) {
+  std::puts(line.c_str());
+  std::fflush(stdout);
 }
 
-/// Whether the last life of the run has written a checkpoint.
-bool has_checkpoint_since_life(const std::filesystem::path& folder) {
-  std::error_code none;
-  auto begun = last_write_time(folder / "lives", none);
-  auto all = std::filesystem::directory_iterator{folder / "checkpoints", none};
-  return std::any_of(
-    begin(all), end(all), [&](const std::filesystem::directory_entry& one) {
-      return one.path().filename().string().starts_with("step-") &&
-             one.last_write_time(none) >= begun;
-    });
-}
-
-/// The signals as something that can be read.
-class signals {
-public:
-  signals() {
-    auto wanted = stop_signals();
-    sigaddset(&wanted, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &wanted, nullptr);
-    file_ =
-      transport::descriptor{signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK)};
-  }
-
-  int file() const { return file_.get(); }
-
-  /// Those that asked this process to stop since the last call.
-  std::vector<stop_requests::meaning> taken() {
-    std::vector<stop_requests::meaning> out;
-    signalfd_siginfo one{};
-    while (read(file_.get(), &one, sizeof one) == sizeof one)
-      if (one.ssi_signo != SIGCHLD)
-        out.push_back(asked_.interpret_signal(static_cast<int>(one.ssi_signo),
-                                              clock::now()));
-    return out;
-  }
-
-private:
-  transport::descriptor file_;
-  stop_requests asked_;
-};
-
-class launcher {
-public:
-  explicit launcher(const launch_plan& plan) : plan_(plan) {
-    if (!plan_.logs.empty())
-      std::filesystem::create_directories(plan_.logs);
-    for (const auto& one : plan_.servers)
-      all_.emplace_back(one, true);
-    for (const auto& one : plan_.others)
-      all_.emplace_back(one, false);
-    for (auto& one : all_)
-      start(one);
-  }
-
-  exit_status run() {
-    auto how = run_all();
-    end_orphans();
-    return how;
-  }
-
-private:
-  exit_status run_all() {
-    while (!over()) {
-      wait();
-      for (auto& one : all_)
-        look_at(one);
-      show_live();
-      reap_orphans([this](pid_t pid) { return is_ours(pid); });
-      for (auto what : signals_.taken())
-        stop(what);
-      if (!lead_status_ && nobody_works())
-        give_up();
-      if (lead_status_)
-        end_those_late();
-      if (lead_status_ && clock::now() > deadline_)
-        end_those_left();
-    }
-    auto out = status();
-    if (out == exit_status::failed || out == exit_status::usage)
-      say_why();
-    return out;
-  }
-
-  struct node {
-    child_plan plan;
-    bool is_server;
-    std::optional<child> process{};
-    uint32_t starts = 0;
-    uint32_t fruitless = 0;   ///< Starts before this one, in a row.
-    bool contributes = false; ///< In this start the weights got a gradient.
-    bool done = false;        ///< It has ended, and is not started again.
-    bool failed = false;
-    bool connected = false; ///< Since its last start, if it runs a node.
-    bool told_late = false; ///< To end, since it has not found the server.
-    std::vector<std::string> last_words{}; ///< Of its last start.
+exit_status run_here(const launch_call& call, launch_facts facts) {
+  facts.cores = {std::max(1u, std::thread::hardware_concurrency())};
+  hosts here;
+  here.push_back(std::make_unique<local_host>());
+  facts.free_port = [&] {
+    return here.front()->find_port("127.0.0.1");
   };
+  facts.make_folder = [&](const std::string& network) {
+    return here.front()->make_folder(network);
+  };
+  return run_launch(plan_launch(call, facts), here);
+}
 
-  exit_status status() const {
-    if (refused_)
-      return exit_status::usage;
-    if (gave_up_ && a_worker_failed() && lead_status_ == 75)
-      return exit_status::failed; // Because of them the lead was stopped.
-    if (lead_status_ == 0 || lead_status_ == 75 || lead_status_ == 2)
-      return static_cast<exit_status>(*lead_status_);
-    return exit_status::failed;
+exit_status run_there(const launch_call& call, launch_facts facts) {
+  std::signal(SIGPIPE, SIG_IGN); // A connection that has ended.
+  // Before anybody is asked: settings that are wrong start nothing.
+  facts.cores.assign(call.hosts.size(), 0);
+  facts.free_port = [] {
+    return config::cluster_settings{}.port;
+  };
+  facts.make_folder = [](const std::string& network) {
+    return "runs/" + network;
+  };
+  plan_launch(call, facts);
+  auto luggage = pack_luggage(call, *facts.secrets);
+  auto connected = connect_hosts(call.hosts, luggage, say_line);
+  hosts there;
+  std::vector<std::filesystem::path> folders;
+  for (size_t i = 0; i < connected.size(); ++i) {
+    facts.cores[i] = connected[i]->cores();
+    folders.push_back(connected[i]->folder());
+    there.push_back(std::move(connected[i]));
   }
-
-  void pass_on(node& who, const std::string& line) {
-    if (who.is_server && line.starts_with(config::first_gradient))
-      return note_progress(line.substr(config::first_gradient.size()));
-    if (who.is_server && line.starts_with(last_word))
-      who.last_words.push_back(line);
-    who.connected = who.connected || line.starts_with(first_word);
-    say(who, line);
-  }
-
-  /// A gradient of this worker, and so of the servers' run, is in the weights.
-  void note_progress(const std::string& rank) {
-    for (auto& one : all_)
-      if (one.is_server || one.plan.name == "worker-" + rank)
-        one.contributes = true;
-  }
-
-  /// Whether it makes no sense to start it once more: it has died again and
-  /// again before anything was learned. An evaluator has no gradients.
-  bool is_fruitless(const node& one) const {
-    return plan_.no_progress_limit > 0 && (one.is_server || is_worker(one)) &&
-           !one.contributes && one.fruitless >= plan_.no_progress_limit;
-  }
-
-  void say(const node& who, const std::string& line) {
-    erase_live();
-    std::printf("%s%s\n", prefix_of(who).c_str(), line.c_str());
-    std::fflush(stdout);
-  }
-
-  /// Prints why the servers failed, below what the others have said meanwhile.
-  void say_why() {
-    erase_live();
-    for (const auto& line : why_)
-      std::fprintf(stderr, "%s\n", line.c_str());
-  }
-
-  static std::string prefix_of(const node& who) {
-    return "[" + who.plan.name + "] ";
-  }
-
-  /// Draws the line of the lead's progress, on a terminal, below all others.
-  void show_live() {
-    const auto& lead = all_.front();
-    auto live = lead.process->live();
-    if (live.empty() || live == shown_)
-      return;
-    erase_live();
-    std::printf("%s%s", prefix_of(lead).c_str(), live.c_str());
-    std::fflush(stdout);
-    shown_ = live;
-  }
-
-  void erase_live() {
-    if (!std::exchange(shown_, {}).empty())
-      std::printf("%s", std::string{recording::erase_line}.c_str());
-  }
-
-  void start(node& one) {
-    auto plan = one.plan;
-    auto is_lead = &one == &all_.front();
-    if (is_lead && one.starts == 0)
-      before_ = life_in(plan_.train_dir);
-    else if (is_lead && goes_on())
-      plan.environment[config::restart_variable] = plan_.train_dir.string();
-    auto log =
-      plan_.logs.empty() ? plan_.logs : plan_.logs / (plan.name + ".log");
-    // Behind the prefix a narrow terminal has no room for a line of progress.
-    auto columns = terminal_width();
-    auto before = prefix_of(one).size();
-    auto draws = is_lead && columns > 2 * before;
-    one.process.emplace(plan, log, draws ? columns - before : 0);
-    one.fruitless = one.starts > 0 && !one.contributes ? one.fruitless + 1 : 0;
-    one.contributes = false;
-    ++one.starts;
-    one.connected = false;
-    one.last_words.clear();
-  }
-
-  /// Whether a server that is started again goes on with its own run. It does
-  /// not if it died before it had one, or if the run is still that which it was
-  /// told to take over or to remove.
-  bool goes_on() const {
-    auto life = life_in(plan_.train_dir);
-    return !life.empty() && life != before_ &&
-           (!plan_.begins_with_another ||
-            has_checkpoint_since_life(plan_.train_dir));
-  }
-
-  bool is_ours(pid_t pid) const {
-    return std::ranges::any_of(all_, [pid](const node& one) {
-      return one.process && one.process->pid() == pid;
-    });
-  }
-
-  bool over() const { return std::ranges::all_of(all_, &node::done); }
-
-  static bool is_worker(const node& one) {
-    return one.plan.name.starts_with("worker");
-  }
-
-  bool nobody_works() const {
-    return std::ranges::all_of(
-      all_, [](const node& one) { return !is_worker(one) || one.done; });
-  }
-
-  bool a_worker_failed() const {
-    return std::ranges::any_of(
-      all_, [](const node& one) { return is_worker(one) && one.failed; });
-  }
-
-  /// Waits until somebody prints something or ends, or a signal comes.
-  void wait() {
-    std::vector<pollfd> files{{signals_.file(), POLLIN, 0}};
-    for (const auto& one : all_)
-      if (!one.done && one.process->output() >= 0)
-        files.push_back({one.process->output(), POLLIN, 0});
-    poll(files.data(), files.size(), static_cast<int>(between_looks.count()));
-  }
-
-  void look_at(node& one) {
-    if (one.done)
-      return;
-    if (one.process->output() >= 0)
-      one.process->read([&](const std::string& line) { pass_on(one, line); });
-    auto status = one.process->ended();
-    if (!status)
-      return;
-    if (one.process->output() >= 0)
-      one.process->read([&](const std::string& line) { pass_on(one, line); });
-    has_ended(one, *status);
-  }
-
-  void has_ended(node& one, int status) {
-    auto in_order = status == 0 || status == 2 || status == 75;
-    auto again = !in_order && status != final_status && !stopping_ &&
-                 !gave_up_ && !lead_status_ && one.starts <= plan_.restarts;
-    std::string then;
-    if (again && is_fruitless(one)) {
-      again = false;
-      then = ": is not started again, since its last " +
-             std::to_string(one.fruitless + 1) +
-             " starts brought no gradient into the weights "
-             "(--no-progress-limit)";
-    } else if (again) {
-      then = ": is started again";
-    } else if (status == final_status && plan_.restarts > 0) {
-      then = ": asks not to be started again";
-    }
-    if (!told_ && (!in_order || (status == 2 && !one.is_server)))
-      say(one, "ended with status " + std::to_string(status) + then);
-    if (again) {
-      one.process->kill_rest(); // It may have ports, or a device.
-      return start(one);
-    }
-    one.done = true;
-    one.failed = status != 0;
-    if (one.is_server && status != 0 && status != 75 && !lead_status_)
-      server_failed(one, status);
-    if (&one == &all_.front()) {
-      lead_status_ = status;
-      deadline_ = clock::now() + patience_after(one, status);
-      if (end_by_)
-        deadline_ = std::min(deadline_,
-                             std::max(*end_by_, clock::now() + for_last_words));
-    }
-  }
-
-  /// A lead that ends without an error line has told the others to end.
-  static clock::duration patience_after(const node& lead, int status) {
-    if (status == 0 || (status == 75 && lead.last_words.empty()))
-      return patience;
-    return status == 2 ? clock::duration::zero() : for_last_words;
-  }
-
-  /// Keeps the reason. A shard that refuses its settings ends the run: the lead
-  /// is stopped, since it would wait for that shard.
-  void server_failed(node& one, int status) {
-    if (why_.empty())
-      why_ = one.last_words;
-    if (status != 2 || refused_)
-      return;
-    refused_ = true;
-    if (&one != &all_.front() && !all_.front().done)
-      all_.front().process->signal(SIGTERM);
-  }
-
-  void stop(stop_requests::meaning request) {
-    if (request == stop_requests::meaning::haste) {
-      for (auto& one : all_)
-        if (!one.done)
-          one.process->signal(SIGKILL);
-      kill_orphans(SIGKILL);
-      std::_Exit(static_cast<int>(exit_status::interrupted));
-    }
-    if (std::exchange(stopping_, true))
-      return;
-    end_by_ = clock::now() + std::chrono::duration_cast<clock::duration>(
-                               std::chrono::duration<double>(plan_.grace));
-    if (!all_.front().done)
-      all_.front().process->signal(SIGTERM);
-  }
-
-  /// Stops the server when all workers have ended, since it would wait for new
-  /// ones. If the run is over, the server is about to end anyway and ignores
-  /// this.
-  void give_up() {
-    if (stopping_ || gave_up_)
-      return;
-    if (!alone_since_)
-      alone_since_ = clock::now();
-    if (!a_worker_failed() && clock::now() < *alone_since_ + patience)
-      return;
-    say(all_.front(), "is told to stop: all workers have ended");
-    gave_up_ = true;
-    all_.front().process->signal(SIGTERM);
-  }
-
-  /// A node that has not found the server has nothing to finish, and would look
-  /// for it as long as `connect-timeout`. A command of the user's may work on.
-  void end_those_late() {
-    for (auto& one : all_)
-      if (!one.done && runs_a_node(one) && !one.connected && !one.told_late) {
-        one.told_late = true;
-        one.process->signal(SIGTERM);
-      }
-  }
-
-  bool runs_a_node(const node& one) const {
-    return one.plan.command.front() == all_.front().plan.command.front();
-  }
-
-  /// Tells those that are left to end; kills them if they were told before.
-  void end_those_left() {
-    for (auto& one : all_)
-      if (!one.done)
-        one.process->signal(told_ ? SIGKILL : SIGTERM);
-    told_ = true;
-    deadline_ = clock::now() + (end_by_ ? for_last_words : patience);
-  }
-
-  /// Tells orphans to end, then kills those that are left, and what these
-  /// leave.
-  void end_orphans() {
-    auto end = clock::now() + patience_with_orphans;
-    kill_orphans(SIGTERM);
-    while (has_orphans() && clock::now() < end + patience_with_orphans) {
-      if (clock::now() > end)
-        kill_orphans(SIGKILL);
-      reap_orphans([](pid_t) { return false; });
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-  }
-
-  const launch_plan& plan_;
-  signals signals_;
-  std::string before_; ///< The life that the train-dir had before.
-  std::list<node> all_;
-  std::optional<int> lead_status_; ///< Once the lead has ended for good.
-  clock::time_point deadline_;
-  /// When all are to have ended, if the launch was told to stop.
-  std::optional<clock::time_point> end_by_;
-  std::optional<clock::time_point> alone_since_; ///< The server has no worker.
-  bool stopping_ = false;
-  bool gave_up_ = false;
-  bool told_ = false;
-  bool refused_ = false;         ///< A server has ended with status 2.
-  std::vector<std::string> why_; ///< The lines of the server that failed first.
-  std::string shown_; ///< The line that is drawn on the terminal now.
-};
+  facts.free_port = [&] {
+    return there.front()->find_port("0.0.0.0");
+  };
+  facts.make_folder = [&](const std::string& network) {
+    return there.front()->make_folder(network);
+  };
+  auto plan = plan_launch(call, facts);
+  for (const auto& line : describe_hosts(call.hosts, plan, folders))
+    say_line(line);
+  for (const auto& line : plan.warnings)
+    say_line("warning      " + line);
+  return run_launch(plan, there);
+}
 
 } // namespace
 
 exit_status launch(const std::vector<std::string>& arguments) {
-  launch_facts facts;
-  run_secrets secrets;
-  facts.secrets = &secrets;
-  facts.program = std::filesystem::read_symlink("/proc/self/exe");
-  facts.cores = std::max(1u, std::thread::hardware_concurrency());
-  facts.variables = config::process_environment();
-  facts.make_folder = [](const std::string& network) {
-    return config::make_run_folder(network);
-  };
-  facts.free_port = [] {
-    return find_free_port("127.0.0.1");
-  };
   std::string help;
-  auto plan = plan_launch(arguments, facts, help);
-  if (!plan) {
+  auto call = read_launch(arguments, help);
+  if (!call) {
     std::cout << help;
     return exit_status::done;
   }
-  adopt_orphans();
-  return launcher{*plan}.run();
+  run_secrets secrets;
+  launch_facts facts;
+  facts.secrets = &secrets;
+  facts.program = std::filesystem::read_symlink("/proc/self/exe");
+  facts.variables = config::process_environment();
+  return call->hosts.empty() ? run_here(*call, facts) : run_there(*call, facts);
 }
 
 } // namespace troupe::app

@@ -1,8 +1,6 @@
 #pragma once
-// `trainer_node launch`: a whole cluster of local processes with one command.
-// Starts them, prefixes what they print, starts those again that die, passes
-// signals on, and ends with the run's status. Called by main, which has no
-// other thread then.
+// `trainer_node launch`: a whole cluster with one command, on this machine or
+// over ssh on others. Called by main, which has no other thread then.
 
 #include "config/text/failure.hpp"
 

@@ -1,6 +1,6 @@
 #include "apps/launch/launch_plan.hpp"
 
-#include "config/commands/verb.hpp"
+#include "apps/launch/placement.hpp"
 #include "config/schema/keys.hpp"
 #include "config/schema/paths.hpp"
 #include "config/text/failure.hpp"
@@ -16,57 +16,11 @@ namespace {
 
 using strings = std::vector<std::string>;
 
-constexpr uint64_t most_processes = 1000;
-
 /// What a command's node needs so that it and the servers know each other.
 constexpr std::array trust_keys{
   "cluster.insecure-network", "cluster.tls-dir", "cluster.tls-cert",
   "cluster.tls-key",          "cluster.tls-ca",  "cluster.tls-pin",
   "cluster.tls-min",          "cluster.ktls",    "cluster.token-file"};
-
-const config::verb launch_verb{
-  "launch",
-  "launch starts a parameter server and workers on this machine, prints what "
-  "they print with their names before it, and ends with the run's status. "
-  "After -- come flags for all of them, or the command of a worker.",
-  {},
-  false,
-  {{"config", "FILE", "an INI file of settings", config::file_path(), {}, true},
-   {"workers",
-    "N|MIN:MAX",
-    "how many; MAX are started, and the run goes on with MIN; not given: those "
-    "of the settings",
-    config::any_text(),
-    {},
-    true},
-   {"ps", "K", "parameter server shards, each a process",
-    config::whole(1, most_processes), "1"},
-   {"evaluator", "", "start an evaluator, too", config::any_text(), {}, true},
-   {"evaluator-command",
-    "COMMAND",
-    "start an evaluator by this command of the shell",
-    config::any_text(),
-    {},
-    true},
-   {"max-restarts", "R", "how often a process that died is started again",
-    config::whole(0, 1'000'000), "0"},
-   {"no-progress-limit", "R",
-    "how often in a row a process is started again without a gradient of it in "
-    "the weights; 0: any number of times",
-    config::whole(0, 1'000'000), "3"},
-   {"log-dir",
-    "DIR",
-    "a folder for what each process prints",
-    config::file_path(),
-    {},
-    true}}};
-
-/// What stands before and after the first "--".
-std::pair<strings, strings> cut(const strings& arguments) {
-  auto at = std::ranges::find(arguments, "--");
-  return {{arguments.begin(), at},
-          at == arguments.end() ? strings{} : strings{at + 1, arguments.end()}};
-}
 
 strings joined(std::initializer_list<strings> all) {
   strings out;
@@ -85,28 +39,52 @@ little_spinning(const config::environment& own) {
   return {{"GOMP_SPINCOUNT", "10000"}};
 }
 
+/// The variables that are settings of nodes, or of LibTorch's threads there:
+/// the environment of another host does not have them.
+std::map<std::string, std::string>
+settings_in(const config::environment& variables) {
+  std::map<std::string, std::string> out;
+  for (const auto& key : config::all_keys())
+    if (auto at = variables.find(key.variable()); at != variables.end())
+      out.insert(*at);
+  for (const auto* name :
+       {"OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"})
+    if (auto at = variables.find(name); at != variables.end())
+      out.insert(*at);
+  return out;
+}
+
 class planner {
 public:
-  planner(const config::verb_call& call, strings rest,
-          const launch_facts& facts)
-    : call_(call), facts_(facts) {
-    auto is_command = !rest.empty() && !rest.front().starts_with('-');
-    (is_command ? command_ : flags_) = std::move(rest);
+  planner(const launch_call& launch, const launch_facts& facts)
+    : call_(launch.own), hosts_(launch.hosts), facts_(facts) {
+    auto is_command =
+      !launch.rest.empty() && !launch.rest.front().starts_with('-');
+    (is_command ? command_ : flags_) = launch.rest;
     if (call_.flags.has("config"))
       flags_ = joined({{"--config", call_.flags.text("config")}, flags_});
     if (call_.flags.has("workers"))
       flags_ = joined({flags_, {"--workers", call_.flags.text("workers")}});
+    if (call_.flags.has("topology"))
+      flags_ = joined({flags_, {"--topology", call_.flags.text("topology")}});
     shards_ = static_cast<uint32_t>(call_.flags.whole("ps"));
     config_ = settings(unchecked);
     if (config_.values.cluster.workers > most_processes)
       config::refuse(config_, "cluster.workers",
                      "launch starts at most " + std::to_string(most_processes) +
                        " workers");
+    require_fitting();
+    if (!hosts_.empty())
+      take_address();
     if (!config_.is_explicit("cluster.port"))
       flags_ = joined({flags_, {"--port", std::to_string(facts_.free_port())}});
     make_secrets();
     trust_ = trust_of_commands();
-    config_ = settings(joined({{"--role", "ps"}, of_servers_}));
+    if (is_of_peers())
+      config_ = settings(joined({peer_flags(), of_servers_}), peer(0));
+    else
+      config_ = settings(joined({{"--role", "ps"}, of_servers_}));
+    place();
   }
 
   launch_plan make() {
@@ -116,40 +94,167 @@ public:
     out.no_progress_limit =
       static_cast<uint32_t>(call_.flags.whole("no-progress-limit"));
     out.grace = all.cluster.grace;
-    out.begins_with_another =
-      all.training.overwrite || all.training.resume.has_value();
-    if (out.restarts > 0)
-      out.train_dir = all.training.train_dir;
-    if (out.restarts > 0 && out.train_dir.empty()) {
-      out.train_dir = facts_.make_folder(all.training.network);
-      flags_ = joined({flags_, {"--train-dir", out.train_dir.string()}});
+    continued_run run{all.training.train_dir,
+                      all.training.overwrite ||
+                        all.training.resume.has_value()};
+    if (out.restarts > 0 && run.train_dir.empty()) {
+      run.train_dir = facts_.make_folder(all.training.network);
+      flags_ = joined({flags_, {"--train-dir", run.train_dir.string()}});
     }
     if (call_.flags.has("log-dir"))
       out.logs = call_.flags.text("log-dir");
-    for (uint32_t rank = 0; rank < shards_; ++rank)
-      out.servers.push_back(server(rank));
-    for (uint32_t rank = 0; rank < all.cluster.workers; ++rank)
-      out.others.push_back(worker(rank));
-    if (call_.flags.has("evaluator-command"))
-      out.others.push_back(
-        {"evaluator",
-         {"/bin/sh", "-c", "exec " + call_.flags.text("evaluator-command")},
-         environment()});
-    else if (call_.flags.has("evaluator"))
-      out.others.push_back({"evaluator", node("evaluator")});
-    for (auto& one : out.others)
-      one.environment.merge(little_spinning(facts_.variables));
+    out.of_peers = is_of_peers();
+    out.warnings = crowded_hosts();
+    if (out.of_peers)
+      add_peers(out);
+    else
+      add_star(out);
+    if (out.restarts > 0 && !out.of_peers)
+      out.servers.front().run = run;
+    for (auto* some : {&out.servers, &out.others})
+      for (auto& one : *some)
+        complete(one);
     return out;
   }
 
 private:
   /// They may contradict each other: without secrets some hosts are refused.
-  inline static const strings unchecked{"--role", "ps", "--print-config"};
+  inline static const strings unchecked{"--print-config"};
 
-  config::resolved settings(const strings& before) const {
-    return config::parse_command_line(joined({before, flags_}),
-                                      facts_.variables)
+  config::resolved
+  settings(const strings& before,
+           const std::map<std::string, std::string>& more = {}) const {
+    auto variables = facts_.variables;
+    for (const auto& [name, value] : more)
+      variables[name] = value;
+    return config::parse_command_line(joined({before, flags_}), variables)
       .config;
+  }
+
+  bool is_of_peers() const {
+    return config_.values.cluster.topology == config::topology_kind::peers;
+  }
+
+  void require_fitting() const {
+    if (!is_of_peers())
+      return;
+    if (!command_.empty())
+      throw usage_error("a command is a worker of a server: leave --topology "
+                        "peers out, or the command behind --");
+    if (shards_ > 1)
+      throw usage_error("--ps " + std::to_string(shards_) +
+                        ": peers have a shard each: leave it out");
+    if (call_.flags.has("evaluator-command"))
+      throw usage_error("--evaluator-command: peers are scored by "
+                        "--evaluator, or by a node with --follow DIR");
+  }
+
+  /// Nodes find the server at the first host, unless a flag says otherwise.
+  void take_address() {
+    const auto& first = hosts_.front();
+    if (config_.origin_of("cluster.host").from !=
+        config::origin::source::flag) {
+      flags_ = joined({flags_, {"--host", first.address}});
+      config_ = settings(unchecked);
+    }
+    const auto& host = config_.values.cluster.host;
+    if (!config::is_loopback(host))
+      return;
+    for (const auto& one : hosts_)
+      if (!config::is_loopback(one.address))
+        throw usage_error(one.where + ": the host " + one.address +
+                          " does not reach the server at " + host +
+                          ", which only the first host reaches: give that "
+                          "another address, or -- --host ADDRESS");
+  }
+
+  void place() {
+    std::vector<uint32_t> slots;
+    for (const auto& one : hosts_)
+      slots.push_back(one.slots);
+    if (slots.empty())
+      slots.push_back(1);
+    places_ = place_workers(slots, config_.values.cluster.workers,
+                            !is_of_peers() && slots.size() > 1);
+  }
+
+  size_t workers_at(size_t host) const {
+    return static_cast<size_t>(std::ranges::count(places_, host));
+  }
+
+  /// How many workers before this one are on its host.
+  uint32_t rank_on_host(uint32_t rank) const {
+    return static_cast<uint32_t>(
+      std::count(places_.begin(), places_.begin() + rank, places_.at(rank)));
+  }
+
+  strings crowded_hosts() const {
+    strings out;
+    for (size_t i = 0; i < hosts_.size(); ++i)
+      if (auto cores = facts_.cores.at(i); cores > 0 && workers_at(i) > cores)
+        out.push_back(hosts_[i].where + ": host " + hosts_[i].address +
+                      " has " + config::count(cores, "core") + " for " +
+                      config::count(workers_at(i), "worker") +
+                      ", which slow each other down: give it fewer slots, or "
+                      "fewer --workers");
+    return out;
+  }
+
+  void add_star(launch_plan& out) const {
+    for (uint32_t rank = 0; rank < shards_; ++rank)
+      out.servers.push_back(server(rank));
+    for (uint32_t rank = 0; rank < config_.values.cluster.workers; ++rank)
+      out.others.push_back(worker(rank));
+    if (call_.flags.has("evaluator-command"))
+      out.others.push_back(
+        {"evaluator",
+         {"/bin/sh", "-c", "exec " + call_.flags.text("evaluator-command")},
+         environment(0)});
+    else if (call_.flags.has("evaluator"))
+      out.others.push_back({"evaluator", node("evaluator")});
+  }
+
+  void add_peers(launch_plan& out) const {
+    auto peers = config_.values.cluster.workers;
+    for (uint32_t rank = 0; rank < peers; ++rank) {
+      out.servers.push_back(
+        {"peer-" + std::to_string(rank),
+         joined({{facts_.program}, peer_flags(), flags_, of_servers_}),
+         peer(rank), places_.at(rank)});
+    }
+    if (call_.flags.has("evaluator"))
+      out.others.push_back({"evaluator",
+                            joined({{facts_.program}, peer_flags(), flags_}),
+                            peer(peers)});
+  }
+
+  strings peer_flags() const {
+    strings out{"--role", "auto"};
+    if (call_.flags.has("evaluator"))
+      out.push_back("--evaluator");
+    return out;
+  }
+
+  /// The environment by which a node knows its rank, as from other launchers.
+  std::map<std::string, std::string> peer(uint32_t rank) const {
+    auto nodes =
+      config_.values.cluster.workers + (call_.flags.has("evaluator") ? 1u : 0u);
+    return {{"RANK", std::to_string(rank)},
+            {"WORLD_SIZE", std::to_string(nodes)}};
+  }
+
+  /// Adds what the environment of any process has.
+  void complete(child_plan& one) const {
+    auto is_server = !is_of_peers() && one.name.starts_with("ps");
+    if (!is_server)
+      one.environment.merge(little_spinning(facts_.variables));
+    if (hosts_.empty())
+      return;
+    one.environment.merge(settings_in(facts_.variables));
+    // On loopback a node counts those that share its cores by itself.
+    auto sharers = std::max<size_t>(1, workers_at(one.host));
+    if (!config::is_loopback(config_.values.cluster.host))
+      one.environment.emplace("LOCAL_WORLD_SIZE", std::to_string(sharers));
   }
 
   /// Unless the user has said how nodes know each other.
@@ -200,12 +305,14 @@ private:
   child_plan worker(uint32_t rank) const {
     auto name = "worker-" + std::to_string(rank);
     auto number = std::to_string(rank);
+    auto host = places_.at(rank);
     if (command_.empty())
-      return {name, joined({node("worker"), {"--rank", number}})};
-    auto variables = environment();
+      return {name, joined({node("worker"), {"--rank", number}}), {}, host};
+    auto variables = environment(host);
     variables["TROUPE_CLUSTER_RANK"] = number;
-    variables["LOCAL_RANK"] = std::to_string(first_gpu() + rank);
-    return {name, command_, std::move(variables)};
+    variables["LOCAL_RANK"] =
+      std::to_string((host == 0 ? first_gpu() : 0) + rank_on_host(rank));
+    return {name, command_, std::move(variables), host};
   }
 
   /// Other launchers have LOCAL_RANK, too, by which a command chooses its GPU.
@@ -218,7 +325,7 @@ private:
   /// The variables by which a command finds the cluster and takes its share of
   /// the cores; the share is left out if the user has set the number of
   /// threads.
-  std::map<std::string, std::string> environment() const {
+  std::map<std::string, std::string> environment(size_t host) const {
     const auto& cluster = config_.values.cluster;
     std::map<std::string, std::string> out{
       {"TROUPE_CLUSTER_HOST", cluster.host},
@@ -227,12 +334,13 @@ private:
     out.insert(trust_.begin(), trust_.end());
     auto threads = facts_.variables.find("OMP_NUM_THREADS");
     if (threads == facts_.variables.end() || threads->second.empty())
-      out["OMP_NUM_THREADS"] =
-        std::to_string(std::max(1u, facts_.cores / cluster.workers));
+      out["OMP_NUM_THREADS"] = std::to_string(std::max<size_t>(
+        1, facts_.cores.at(host) / std::max<size_t>(1, workers_at(host))));
     return out;
   }
 
   const config::verb_call& call_;
+  const std::vector<listed_host>& hosts_; ///< Empty: this machine.
   const launch_facts& facts_;
   strings flags_;                            ///< Of all nodes.
   strings of_servers_;                       ///< Of servers, besides.
@@ -240,20 +348,31 @@ private:
   strings command_; ///< Of a worker; empty: it is a node.
   uint32_t shards_ = 1;
   config::resolved config_;
+  std::vector<size_t> places_; ///< The host of each worker.
 };
 
 } // namespace
 
-std::optional<launch_plan> plan_launch(const strings& arguments,
-                                       const launch_facts& facts,
-                                       std::string& help) {
-  auto [own, rest] = cut(arguments);
-  auto call = config::read_verb(launch_verb, own);
-  if (!call) {
-    help = config::help_of({&launch_verb, 1});
-    return std::nullopt;
+strings command_to_join(const strings& command, const std::string& lead) {
+  auto out = command;
+  auto set_flag = [&](const std::string& flag, const std::string& value) {
+    auto at = std::ranges::find(out, flag);
+    if (at != out.end() && at + 1 != out.end())
+      *(at + 1) = value;
+    else
+      out.insert(out.end(), {flag, value});
+  };
+  auto where = lead.empty() ? config::address{} : config::parse_address(lead);
+  if (!where.host.empty() && !config::is_any_host(where.host)) {
+    set_flag("--host", where.host);
+    set_flag("--port", std::to_string(where.port));
   }
-  return planner{*call, std::move(rest), facts}.make();
+  out.push_back("--join");
+  return out;
+}
+
+launch_plan plan_launch(const launch_call& call, const launch_facts& facts) {
+  return planner{call, facts}.make();
 }
 
 } // namespace troupe::app

@@ -1,14 +1,13 @@
 #pragma once
 // What the processes of a launch need to know each other: a token, and a
-// certificate for the servers where they listen beyond loopback. They lie in
-// memory that is a file of the launch: other users cannot read it, it is on no
-// disk, and it ends with the launch. For one thread.
+// certificate for the servers where they listen beyond loopback. They end with
+// the launch. For one thread.
 
-#include "config/text/descriptor.hpp"
+#include "apps/launch/hosts/kept_text.hpp"
 
+#include <map>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace troupe::app {
 
@@ -27,11 +26,14 @@ public:
   /// `run_error`.
   identity make_identity(const std::string& host);
 
+  /// What each of the files holds, for hosts that do not see them.
+  const std::map<std::string, std::string>& texts() const { return texts_; }
+
 private:
-  /// A file that every process of this user can read while the object lives.
   std::string keep(std::string_view text);
 
-  std::vector<config::descriptor> files_;
+  kept_text files_;
+  std::map<std::string, std::string> texts_;
 };
 
 } // namespace troupe::app

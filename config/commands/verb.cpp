@@ -58,9 +58,16 @@ private:
   void take_flag(const std::string& one) {
     auto equals = one.find('=');
     auto name = one.substr(0, equals);
-    auto what = std::ranges::find_if(of_.flags, [&](const parameter& each) {
+    auto is_meant = [&](const parameter& each) {
       return "--" + each.name == name;
-    });
+    };
+    auto what = std::ranges::find_if(of_.flags, is_meant);
+    auto repeated = std::ranges::find_if(of_.repeated, is_meant);
+    if (repeated != of_.repeated.end()) {
+      auto value = equals == one.npos ? next(name) : one.substr(equals + 1);
+      return out_.repeated[repeated->name].push_back(
+        read(*repeated, value, name + " " + shown(value)));
+    }
     if (what == of_.flags.end() && of_.passes_on)
       return out_.others.push_back(one);
     if (what == of_.flags.end())
@@ -100,8 +107,9 @@ private:
 
   [[noreturn]] void refuse(const std::string& name) const {
     std::vector<std::string> known;
-    for (const auto& each : of_.flags)
-      known.push_back("--" + each.name);
+    for (const auto* all : {&of_.flags, &of_.repeated})
+      for (const auto& each : *all)
+        known.push_back("--" + each.name);
     auto meant = did_you_mean(name, known);
     throw usage_error(
       of_.name + " has no flag " + in_quotes(name) +
@@ -152,6 +160,8 @@ std::string usage_of(const verb& of) {
   for (const auto& each : of.flags)
     if (!is_needed(each))
       out += " [" + head_of(each) + "]";
+  for (const auto& each : of.repeated)
+    out += " [" + head_of(each) + "]...";
   return out + (of.passes_on ? " [FLAG...]" : "");
 }
 
@@ -174,6 +184,8 @@ std::string rows_of(const verb& of) {
                     each.help + (each.by_default.empty()
                                    ? ""
                                    : " (default: " + each.by_default + ")"));
+  for (const auto& each : of.repeated)
+    out += help_row(head_of(each), each.help + " (may be repeated)");
   return out;
 }
 

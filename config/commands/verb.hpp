@@ -6,6 +6,7 @@
 
 #include "config/text/call_schema.hpp"
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,12 +25,15 @@ struct verb {
   /// One without a placeholder is a switch: `has` tells whether it was given.
   std::vector<parameter> flags{};
   bool passes_on = false; ///< Unknown flags and their values are passed on.
+  std::vector<parameter> repeated{}; ///< Flags that may be given several times.
 };
 
 /// What was typed after the name of a verb.
 struct verb_call {
   std::vector<std::string> operands;
   arguments flags;                 ///< With defaults.
+  /// By name: the values of flags that may be given several times.
+  std::map<std::string, std::vector<std::string>> repeated;
   std::vector<std::string> others; ///< What is passed on.
 };
 

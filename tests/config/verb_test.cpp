@@ -40,6 +40,21 @@ TEST_CASE("a verb takes operands and flags in any order", "[verb]") {
   }
 }
 
+TEST_CASE("a flag that may be repeated keeps all its values, in order",
+          "[verb]") {
+  auto tins = bake;
+  tins.repeated = {{"add", "N", "grams of it", whole(1, 100)}};
+  auto call = read_verb(tins, split("tin --add 7 --degrees 99 --add=3"));
+  REQUIRE(call);
+  CHECK(call->repeated.at("add") == std::vector<std::string>{"7", "3"});
+  CHECK(complaint([&] { read_verb(tins, split("tin --add 0")); }) ==
+        "--add 0: must be at least 1");
+  CHECK(complaint([&] { read_verb(tins, split("tin --ad 1")); }) ==
+        "bake has no flag '--ad'; did you mean '--add'?");
+  CHECK_THAT(help_of({&tins, 1}), ContainsSubstring("[--add N]...") &&
+                                    ContainsSubstring("(may be repeated)"));
+}
+
 TEST_CASE("what a verb cannot take is one clear line", "[verb]") {
   CHECK(verb_complaint("--degrees 180") == "bake needs a tin to bake");
   CHECK(verb_complaint("tin") == "bake needs --degrees N");

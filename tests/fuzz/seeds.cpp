@@ -8,7 +8,7 @@ namespace troupe::fuzz {
 inputs seeds(std::string_view format) {
   inputs all;
   for (auto* part : {data_seeds, run_seeds, text_seeds, peer_seeds, tls_seeds,
-                     entry_seeds, trust_seeds})
+                     entry_seeds, trust_seeds, launch_seeds})
     all.merge(part(format));
   return all;
 }

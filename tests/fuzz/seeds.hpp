@@ -18,6 +18,7 @@ inputs peer_seeds(std::string_view format); ///< Messages of peers.
 inputs tls_seeds(std::string_view format);  ///< Handshakes, certificates, keys.
 inputs entry_seeds(std::string_view format);
 inputs trust_seeds(std::string_view format);
+inputs launch_seeds(std::string_view format);
 
 /// Inputs of any format.
 inputs seeds(std::string_view format);

@@ -35,6 +35,8 @@ constexpr std::array targets{
   target{"token", token},
   target{"pin", pin},
   target{"address", address},
+  target{"hosts", hosts},
+  target{"launch", launch_frame},
 };
 
 } // namespace

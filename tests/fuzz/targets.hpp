@@ -46,6 +46,10 @@ bool token(bytes_view);
 bool pin(bytes_view);
 bool address(bytes_view);
 
+// Between a launch and its hosts.
+bool hosts(bytes_view);
+bool launch_frame(bytes_view);
+
 struct target {
   std::string_view name; ///< Also the name of the folder.
   /// Returns whether the reader accepted the bytes. Throws for a finding.

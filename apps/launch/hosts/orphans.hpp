@@ -24,4 +24,7 @@ void reap_orphans(const std::function<bool(pid_t)>& is_ours);
 /// Sends the signal to all children.
 void kill_orphans(int signal);
 
+/// Tells orphans to end, then kills those that are left, and what these leave.
+void end_orphans();
+
 } // namespace troupe::app

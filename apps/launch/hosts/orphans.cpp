@@ -1,14 +1,24 @@
-#include "apps/launch/orphans.hpp"
+#include "apps/launch/hosts/orphans.hpp"
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <string>
+#include <thread>
 
 namespace troupe::app {
+
+namespace {
+
+/// How long orphans have to end after they were told to, and again after they
+/// were killed.
+constexpr auto patience_with_orphans = std::chrono::seconds(1);
+
+} // namespace
 
 void adopt_orphans() {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -34,6 +44,18 @@ void kill_orphans(int signal) {
   std::ifstream all{"/proc/" + self + "/task/" + self + "/children"};
   for (pid_t one = 0; all >> one;)
     kill(one, signal);
+}
+
+void end_orphans() {
+  using clock = std::chrono::steady_clock;
+  auto end = clock::now() + patience_with_orphans;
+  kill_orphans(SIGTERM);
+  while (has_orphans() && clock::now() < end + patience_with_orphans) {
+    if (clock::now() > end)
+      kill_orphans(SIGKILL);
+    reap_orphans([](pid_t) { return false; });
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
 }
 
 } // namespace troupe::app
