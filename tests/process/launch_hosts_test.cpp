@@ -63,9 +63,10 @@ TEST_CASE("what dies on its host is started again there") {
   process.await("\\[ps\\] ended with status 137: is started again");
   process.await("\\[ps\\] resumed +from step [1-9]");
   // The connection of the host that has worker 0.
-  auto agent = child{{"pgrep", "-f", "-n",
-                      "ssh -F " + there.path("config") + " .*127.0.0.3 exec"},
-                     there.path("pgrep")};
+  auto agent = child{
+    {"/bin/sh", "-c",
+     "pgrep -f -n \"^ssh -F " + there.path("config") + " .*127.0.0.3 exec\""},
+    there.path("pgrep")};
   CHECK(agent.wait() == 0);
   kill(std::stoi(agent.out()), SIGKILL);
   process.await("hosts:2: host 127.0.0.3: ssh has ended with status 137");
@@ -191,7 +192,7 @@ TEST_CASE("a host whose disk is full says so") {
   CHECK(process.wait() == 1);
   CHECK_THAT(process.err(),
              ContainsSubstring("host 127.0.0.2: ") &&
-               ContainsSubstring("No space left on device: make room in"));
+               ContainsSubstring(": make room in ~/.cache/troupe there"));
 }
 
 TEST_CASE("more workers than cores is a warning") {

@@ -65,7 +65,8 @@ public:
     sshd_.emplace(child{{TROUPE_SSHD, "-D", "-e", "-f", path("sshd_config")},
                         folder_ / "sshd"});
     eventually("an sshd", [&] {
-      return child{{"ssh", "-F", path("config"), names[2], "true"},
+      return child{{"/bin/sh", "-c",
+                    "ssh -F " + path("config") + " " + names[2] + " true"},
                    folder_ / "first"}
                .wait() == 0;
     });

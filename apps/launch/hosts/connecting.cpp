@@ -82,9 +82,9 @@ hosts connect_hosts(std::span<const listed_host> places,
     all.push_back(std::make_unique<remote_host>(one, luggage));
   auto next_words = clock::now() + before_words;
   auto end = clock::time_point::max();
-  while (clock::now() < end &&
-         !std::ranges::all_of(all,
-                              [](const auto& one) { return is_over(*one); })) {
+  while (clock::now() < end && !std::ranges::all_of(all, [](const auto& one) {
+           return is_over(*one);
+         })) {
     wait_for_any(all);
     for (auto& one : all)
       one->look(say);

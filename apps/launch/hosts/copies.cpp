@@ -123,6 +123,7 @@ bool copied_files::wants(copied_file file) {
                   fs::file_size(one.to, error) == one.size && !error;
   if (is_there && models::digest_of_file(one.to) == one.digest)
     return false;
+  error.clear();
   if (auto folder = fs::path{one.to}.parent_path(); !folder.empty())
     create_directories(folder, error);
   if (error)

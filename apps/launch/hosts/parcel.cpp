@@ -18,8 +18,8 @@ namespace {
 
 /// Of the C library. Names up to the first dot or dash.
 constexpr std::array of_the_system{
-  "linux-vdso", "ld-linux", "libc.",      "libm.",    "libmvec.", "libdl.",
-  "libpthread.", "librt.",  "libresolv.", "libutil.", "libnss_",  "libanl."};
+  "linux-vdso",  "ld-linux", "libc.",      "libm.",    "libmvec.", "libdl.",
+  "libpthread.", "librt.",   "libresolv.", "libutil.", "libnss_",  "libanl."};
 
 /// Digits of a digest in a name: enough that two files of one name never share
 /// it, and few enough that rsync sees what an older file of that name has in
@@ -29,10 +29,8 @@ constexpr size_t digits = 16;
 int add_library(dl_phdr_info* info, size_t, void* to) {
   fs::path path{info->dlpi_name};
   auto name = path.filename().string();
-  auto is_of_system =
-    std::ranges::any_of(of_the_system, [&](std::string_view one) {
-      return name.starts_with(one);
-    });
+  auto is_of_system = std::ranges::any_of(
+    of_the_system, [&](std::string_view one) { return name.starts_with(one); });
   if (path.is_absolute() && !is_of_system)
     static_cast<std::vector<fs::path>*>(to)->push_back(path);
   return 0;
@@ -83,14 +81,17 @@ std::vector<parcel_file> files_of_program() {
 std::string command_of_agent(std::span<const parcel_file> program) {
   auto set = "set-" + digest_of_all(program);
   auto script = in_one_line(
-    {"umask 077;", "d=${XDG_CACHE_HOME:-$HOME/.cache}/troupe/launch;",
+    {"umask 077;",
+     "d=${XDG_CACHE_HOME:-$HOME/.cache}/troupe/launch;",
      "mkdir -p \"$d\" && cd \"$d\" && d=$(pwd) || {",
      "echo troupe-launch failed cannot make the folder \"$d\"; exit 0; };",
      "lacks=; for one; do [ -s \"$one\" ] || lacks=\"$lacks $one\"; done;",
      "if [ -n \"$lacks\" ]; then way=tar;",
      "command -v rsync >/dev/null 2>&1 && way=rsync;",
      "echo \"troupe-launch lacks $way $d$lacks\"; exit 0; fi;",
-     "touch -c \"$@\";", "s=" + set + ";", "if ! [ -d $s ]; then t=part-$$;",
+     "touch -c \"$@\";",
+     "s=" + set + ";",
+     "if ! [ -d $s ]; then t=part-$$;",
      "mkdir -p $t/lib && for one; do",
      "ln -s \"../../$one\" \"$t/lib/${one%-*}\"; done;",
      "printf \"%s\\n\" \"#!/bin/sh\"",
@@ -113,10 +114,10 @@ std::string command_of_agent(std::span<const parcel_file> program) {
 }
 
 std::string command_to_store(const std::string& folder) {
-  auto script = in_one_line(
-    {"umask 077; cd \"$1\" && t=part-$$ && mkdir $t &&",
-     "if tar -xf - -C $t && mv $t/* . ; then rmdir $t;",
-     "echo troupe-launch stored; else rm -rf $t; exit 1; fi"});
+  auto script =
+    in_one_line({"umask 077; cd \"$1\" && t=part-$$ && mkdir $t &&",
+                 "if tar -xf - -C $t && mv $t/* . ; then rmdir $t;",
+                 "echo troupe-launch stored; else rm -rf $t; exit 1; fi"});
   return "exec /bin/sh -c '" + script + "' troupe " + quoted(folder);
 }
 

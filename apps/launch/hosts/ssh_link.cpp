@@ -85,8 +85,8 @@ std::vector<std::string> ssh_link::read_errors() {
        end = rest_.find('\n')) {
     std::string line{config::trim(rest_.substr(0, end))};
     rest_.erase(0, end + 1);
-    std::erase_if(line, [](char c) { return std::iscntrl(
-                                       static_cast<unsigned char>(c)); });
+    std::erase_if(
+      line, [](char c) { return std::iscntrl(static_cast<unsigned char>(c)); });
     if (line.empty())
       continue;
     line.resize(std::min(line.size(), longest_complaint));
@@ -119,8 +119,8 @@ std::string ssh_with_options(const std::string& ssh) {
 std::vector<std::string> ssh_command(const std::string& ssh,
                                      const std::string& login,
                                      const std::string& command) {
-  return {"/bin/sh", "-c", "exec " + ssh_with_options(ssh) + " \"$@\"", "ssh",
-          login, command};
+  return {"/bin/sh", "-c",  "exec " + ssh_with_options(ssh) + " \"$@\"",
+          "ssh",     login, command};
 }
 
 std::string explain_ssh(const std::deque<std::string>& complaints, int status,
@@ -141,6 +141,8 @@ std::string explain_ssh(const std::deque<std::string>& complaints, int status,
      "make room in ~/.cache/troupe there, or set XDG_CACHE_HOME there"},
     {"Disk quota exceeded",
      "make room in ~/.cache/troupe there, or set XDG_CACHE_HOME there"},
+    {"error in file IO", // Of rsync, which does not always tell which.
+     "make room in ~/.cache/troupe there, or set XDG_CACHE_HOME there"},
     {"Permission denied (",
      "give ssh a key that is accepted there (ssh-copy-id " + login +
        ", ssh-add)"},
@@ -158,8 +160,7 @@ std::string explain_ssh(const std::deque<std::string>& complaints, int status,
      "the program is for another kind of processor: take hosts that are alike"},
     {"GLIBC", "its system is older than this one: build Troupe there, or take "
               "hosts that are alike"},
-    {"error while loading shared libraries",
-     "install what is missing there"},
+    {"error while loading shared libraries", "install what is missing there"},
     {"not found", "install it, or name another command with --ssh"},
   };
   for (const auto& one : all)
