@@ -1,10 +1,10 @@
 #include "apps/launch/launch.hpp"
 
-#include "apps/launch/hosts/connecting.hpp"
 #include "apps/launch/hosts/local_host.hpp"
 #include "apps/launch/launch_plan.hpp"
 #include "apps/launch/launcher.hpp"
 #include "apps/launch/luggage.hpp"
+#include "apps/launch/ssh/connecting.hpp"
 
 #include <algorithm>
 #include <csignal>

@@ -20,7 +20,7 @@ struct launch_plan {
   /// The servers are peers: each works, too, and the run goes on without one
   /// that has died.
   bool of_peers = false;
-  uint32_t restarts = 0;      ///< Of each process.
+  uint32_t restarts = 0; ///< Of each process.
   /// How often in a row a process is started again without a gradient in the
   /// weights; 0: any number of times.
   uint32_t no_progress_limit = 0;

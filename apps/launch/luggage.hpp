@@ -2,8 +2,8 @@
 // What a launch takes along to other hosts, and what it says of them. Free
 // functions, called by main's thread.
 
-#include "apps/launch/hosts/remote_host.hpp"
 #include "apps/launch/launch_plan.hpp"
+#include "apps/launch/ssh/remote_host.hpp"
 
 #include <filesystem>
 #include <span>

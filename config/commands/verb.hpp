@@ -31,7 +31,7 @@ struct verb {
 /// What was typed after the name of a verb.
 struct verb_call {
   std::vector<std::string> operands;
-  arguments flags;                 ///< With defaults.
+  arguments flags; ///< With defaults.
   /// By name: the values of flags that may be given several times.
   std::map<std::string, std::vector<std::string>> repeated;
   std::vector<std::string> others; ///< What is passed on.

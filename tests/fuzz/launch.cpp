@@ -1,5 +1,5 @@
-#include "apps/launch/hosts/frames.hpp"
 #include "apps/launch/hosts/host_list.hpp"
+#include "apps/launch/ssh/frames.hpp"
 #include "tests/fuzz/seeds.hpp"
 #include "tests/fuzz/targets.hpp"
 

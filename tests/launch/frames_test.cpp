@@ -1,4 +1,4 @@
-#include "apps/launch/hosts/frames.hpp"
+#include "apps/launch/ssh/frames.hpp"
 #include "config/text/failure.hpp"
 
 #include <catch2/catch_test_macros.hpp>

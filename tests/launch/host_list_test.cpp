@@ -1,6 +1,6 @@
 #include "apps/launch/hosts/host_list.hpp"
-#include "apps/launch/hosts/parcel.hpp"
-#include "apps/launch/hosts/ssh_link.hpp"
+#include "apps/launch/ssh/parcel.hpp"
+#include "apps/launch/ssh/ssh_link.hpp"
 #include "config/text/failure.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -42,7 +42,7 @@ FOLDERS = (
     "actors/events", "actors/server", "actors/evaluator", "actors/admission",
     "actors/session",
     "apps", "apps/data", "apps/checkpoint", "apps/pki",
-    "apps/startup", "apps/launch/hosts", "apps/launch", "apps/trainer_node", "apps/evaluation",
+    "apps/startup", "apps/launch/hosts", "apps/launch/ssh", "apps/launch", "apps/trainer_node", "apps/evaluation",
     "apps/lab/simulation", "apps/lab/replay",
     "apps/lab", "apps/lab/calibrate", "apps/lab/compare", "apps/cli",
     "bench", "bench/data", "bench/server", "bench/simulate", "bench/train",

@@ -23,8 +23,8 @@ struct channel {
 channel make_pipe();
 
 struct program_start {
-  std::string name;                 ///< For errors.
-  std::vector<std::string> command; ///< Program and arguments.
+  std::string name;                                 ///< For errors.
+  std::vector<std::string> command;                 ///< Program and arguments.
   std::map<std::string, std::string> environment{}; ///< Added to ours.
   int input = -1; ///< It reads this file; negative: nothing.
   int output = -1;

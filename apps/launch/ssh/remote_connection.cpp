@@ -1,6 +1,6 @@
 // How a remote host gets its connection, and loses it.
 
-#include "apps/launch/hosts/remote_host.hpp"
+#include "apps/launch/ssh/remote_host.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/one_line.hpp"
 #include "config/text/text.hpp"

@@ -4,11 +4,11 @@
 // When it ends, the agent ends what it has started; the next process that is
 // started there connects again. For one thread.
 
-#include "apps/launch/hosts/copies.hpp"
 #include "apps/launch/hosts/host.hpp"
 #include "apps/launch/hosts/host_list.hpp"
-#include "apps/launch/hosts/parcel.hpp"
-#include "apps/launch/hosts/ssh_link.hpp"
+#include "apps/launch/ssh/copies.hpp"
+#include "apps/launch/ssh/parcel.hpp"
+#include "apps/launch/ssh/ssh_link.hpp"
 
 #include <chrono>
 #include <deque>

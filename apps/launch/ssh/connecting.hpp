@@ -1,7 +1,7 @@
 #pragma once
 // Connects to all hosts of a launch at once. For one thread.
 
-#include "apps/launch/hosts/remote_host.hpp"
+#include "apps/launch/ssh/remote_host.hpp"
 
 #include <memory>
 #include <span>

@@ -1,4 +1,4 @@
-#include "apps/launch/hosts/known_digests.hpp"
+#include "apps/launch/ssh/known_digests.hpp"
 
 #include "config/text/text.hpp"
 #include "models/storage/durable_file.hpp"

@@ -1,6 +1,6 @@
-#include "apps/launch/hosts/parcel.hpp"
+#include "apps/launch/ssh/parcel.hpp"
 
-#include "apps/launch/hosts/known_digests.hpp"
+#include "apps/launch/ssh/known_digests.hpp"
 #include "config/text/failure.hpp"
 #include "models/storage/sha256.hpp"
 

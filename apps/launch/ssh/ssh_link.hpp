@@ -3,7 +3,7 @@
 // to it and come from it, and what it complains of is kept. It dies with this
 // process. For one thread.
 
-#include "apps/launch/hosts/frames.hpp"
+#include "apps/launch/ssh/frames.hpp"
 #include "config/text/descriptor.hpp"
 
 #include <sys/types.h>

@@ -1,4 +1,4 @@
-#include "apps/launch/hosts/connecting.hpp"
+#include "apps/launch/ssh/connecting.hpp"
 
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"

@@ -1,9 +1,9 @@
-#include "apps/launch/hosts/agent.hpp"
+#include "apps/launch/ssh/agent.hpp"
 
-#include "apps/launch/hosts/copies.hpp"
-#include "apps/launch/hosts/frames.hpp"
 #include "apps/launch/hosts/kept_text.hpp"
 #include "apps/launch/hosts/local_host.hpp"
+#include "apps/launch/ssh/copies.hpp"
+#include "apps/launch/ssh/frames.hpp"
 #include "apps/startup/cores.hpp"
 #include "apps/startup/stop_signals.hpp"
 #include "config/text/one_line.hpp"

@@ -15,8 +15,8 @@ namespace troupe::app {
 
 struct copied_file {
   std::filesystem::path from; ///< Here.
-  std::string to;     ///< Below the working folder of the launch there.
-  std::string digest; ///< SHA-256, in hexadecimal digits.
+  std::string to;             ///< Below the working folder of the launch there.
+  std::string digest;         ///< SHA-256, in hexadecimal digits.
   uint64_t size = 0;
   uint32_t mode = 0; ///< Permissions of the file.
 };

@@ -1,7 +1,7 @@
-#include "apps/launch/hosts/ssh_link.hpp"
+#include "apps/launch/ssh/ssh_link.hpp"
 
-#include "apps/launch/hosts/parcel.hpp"
 #include "apps/launch/hosts/spawn.hpp"
+#include "apps/launch/ssh/parcel.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
 

@@ -1,4 +1,4 @@
-#include "apps/launch/hosts/copies.hpp"
+#include "apps/launch/ssh/copies.hpp"
 
 #include "config/text/descriptor.hpp"
 #include "config/text/failure.hpp"

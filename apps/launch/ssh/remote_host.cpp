@@ -1,4 +1,4 @@
-#include "apps/launch/hosts/remote_host.hpp"
+#include "apps/launch/ssh/remote_host.hpp"
 
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
