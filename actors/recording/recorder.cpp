@@ -1,6 +1,7 @@
 #include "actors/recording/recorder.hpp"
 
 #include "actors/recording/console.hpp"
+#include "actors/recording/log_lines.hpp"
 #include "actors/recording/metrics_tail.hpp"
 #include "config/text/one_line.hpp"
 #include "config/text/text.hpp"
@@ -25,6 +26,9 @@ constexpr uint32_t most_said = 64;
 constexpr size_t most_gathered = 1 << 16;
 constexpr double flush_interval = 1;
 
+/// Seconds between two lines of progress that are not redrawn.
+constexpr double progress_interval = 5;
+
 /// Seconds between two looks at the claim to the run. So a process that was
 /// stopped for so long that another one leads the run looks before it writes.
 constexpr double claim_interval = 0.05;
@@ -42,7 +46,9 @@ recorder_state::recorder_state(pointer self, recorder_parts parts)
              parts_.gathers ? most_gathered : 0),
     tensorboard_(parts_.folder, parts_.started_at, parts_.resume_step,
                  parts_.gathers ? most_gathered : 0),
-    progress_(parts_.terminal_width) {
+    progress_(parts_.terminal_width, progress_interval, [](auto line) {
+      return recording::log_lines::of_process().make(line);
+    }) {
   // nop
 }
 
@@ -94,7 +100,7 @@ void recorder_state::put(const note& at, const notes::update& entry) {
                       {entry.loss, entry.samples_per_second,
                        staleness / static_cast<double>(entry.gradients.size()),
                        entry.lr, entry.metrics});
-  if (!entry.progress)
+  if (!entry.progress || parts_.without_progress)
     return;
   auto text = progress_.show(*entry.progress, wall_.elapsed());
   if (text && !parts_.silent)
@@ -223,7 +229,7 @@ void recorder_state::flush_if_due() {
 }
 
 void recorder_state::say(const std::string& line) {
-  show(progress_.clear() + line + "\n");
+  show(progress_.clear() + recording::log_lines::of_process().make(line));
 }
 
 void recorder_state::show(const std::string& text) {

@@ -31,6 +31,9 @@ struct recorder_parts {
   double started_at = 0;               ///< s since 1970, for TensorBoard.
   std::optional<uint64_t> resume_step; ///< Continues from this step.
   bool silent = false;                 ///< Writes nothing to stdout.
+  /// Shows the figures only at the end: in between they come as a person waits,
+  /// which differs between two starts of a virtual run.
+  bool without_progress = false;
   /// Whether lines and records may be written up to a second late, so that
   /// files are complete only at the end. For runs that are never resumed and in
   /// which writing is most of the work.

@@ -1,4 +1,5 @@
 #include "actors/recording/console.hpp"
+#include "actors/recording/log_lines.hpp"
 #include "actors/session/download.hpp"
 #include "actors/session/session_client.hpp"
 #include "config/text/failure.hpp"
@@ -263,6 +264,8 @@ void remote_session_client_state::seated(
   auto compressed =
     servers_.all().front().codec ? ", gradients compressed" : "";
   auto name = run_name_of(welcome_);
+  if (as)
+    recording::log_lines::of_process().seated(as->worker.value, as->life.value);
   say("connected    to " + address() + " as " +
       (as ? "worker " + to_string(as->worker) : "evaluator") + " over " +
       servers_.paths() + compressed +

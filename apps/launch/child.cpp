@@ -1,6 +1,7 @@
 #include "apps/launch/child.hpp"
 
 #include "actors/recording/progress.hpp"
+#include "apps/launch/node_lines.hpp"
 #include "config/text/failure.hpp"
 
 #include <fcntl.h>
@@ -116,7 +117,7 @@ environment_with(const std::map<std::string, std::string>& added) {
 
 child::child(const child_plan& plan, const std::filesystem::path& log,
              size_t columns)
-  : log_(nullptr, std::fclose) {
+  : name_(plan.name), as_json_(plan.as_json), log_(nullptr, std::fclose) {
   auto [ours, theirs] = columns > 0 ? make_terminal(columns) : make_pipe();
   if (ours.get() < 0 || theirs.get() < 0)
     throw run_error(
@@ -187,6 +188,8 @@ void child::read(const std::function<void(const std::string&)>& say) {
 void child::pass_on(const std::string& drawn,
                     const std::function<void(const std::string&)>& say) {
   auto line = last_drawn(drawn);
+  if (as_json_)
+    line = json_line_of(name_, pid_, line);
   if (log_)
     std::fprintf(log_.get(), "%s\n", line.c_str());
   say(line);

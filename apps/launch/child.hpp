@@ -21,6 +21,7 @@ struct child_plan {
   std::string name;                 ///< "worker-0"; stands before its lines.
   std::vector<std::string> command; ///< Program and arguments.
   std::map<std::string, std::string> environment{}; ///< Added to ours.
+  bool as_json = false; ///< Whether its lines are passed on as JSON objects.
 };
 
 class child {
@@ -42,7 +43,8 @@ public:
   /// Where its output can be read; negative when there will be no more.
   int output() const { return output_.get(); }
 
-  /// Takes what it has printed, and passes on complete lines.
+  /// Takes what it has printed, and passes on complete lines, which then have
+  /// the form that the plan says.
   void read(const std::function<void(const std::string&)>& say);
 
   /// The line that it is still redrawing on its terminal.
@@ -62,6 +64,8 @@ private:
   void pass_on(const std::string& drawn,
                const std::function<void(const std::string&)>& say);
 
+  std::string name_;
+  bool as_json_;
   pid_t pid_ = 0;
   std::optional<int> status_;
   transport::descriptor output_;

@@ -1,7 +1,9 @@
 #include "apps/launch/launch.hpp"
 
+#include "actors/recording/log_lines.hpp"
 #include "actors/recording/progress.hpp"
 #include "apps/launch/launch_plan.hpp"
+#include "apps/launch/node_lines.hpp"
 #include "apps/launch/orphans.hpp"
 #include "apps/startup/cores.hpp"
 #include "apps/startup/resources.hpp"
@@ -164,16 +166,25 @@ private:
     return exit_status::failed;
   }
 
-  void pass_on(node& who, const std::string& line) {
+  void pass_on(node& who, const std::string& shown) {
+    auto line = recording::line_in(shown).value_or(shown);
     if (who.is_server && line.starts_with(last_word))
-      who.last_words.push_back(line);
+      who.last_words.push_back(shown);
     who.connected = who.connected || line.starts_with(first_word);
-    say(who, line);
+    print_line(who, shown);
   }
 
+  /// Says something about a process.
   void say(const node& who, const std::string& line) {
+    auto pid = who.process->pid();
+    print_line(who, who.plan.as_json ? json_line_of(who.plan.name, pid, line)
+                                     : line);
+  }
+
+  void print_line(const node& who, const std::string& shown) {
     erase_live();
-    std::printf("%s%s\n", prefix_of(who).c_str(), line.c_str());
+    auto before = who.plan.as_json ? std::string{} : prefix_of(who);
+    std::printf("%s%s\n", before.c_str(), shown.c_str());
     std::fflush(stdout);
   }
 
@@ -217,7 +228,7 @@ private:
     // Behind the prefix a narrow terminal has no room for a line of progress.
     auto columns = terminal_width();
     auto before = prefix_of(one).size();
-    auto draws = is_lead && columns > 2 * before;
+    auto draws = is_lead && columns > 2 * before && !plan.as_json;
     one.process.emplace(plan, log, draws ? columns - before : 0);
     ++one.starts;
     one.connected = false;
@@ -419,6 +430,9 @@ exit_status launch(const std::vector<std::string>& arguments) {
     std::cout << help;
     return exit_status::done;
   }
+  if (plan->servers.front().as_json)
+    recording::log_lines::of_process().use_json(
+      recording::origin_of_process("launch", {}));
   adopt_orphans();
   return launcher{*plan}.run();
 }

@@ -5,6 +5,7 @@
 #include "config/schema/paths.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
+#include "config/text/value.hpp"
 #include "config/values/address.hpp"
 
 #include <algorithm>
@@ -54,6 +55,12 @@ const config::verb launch_verb{
     "a folder for what each process prints",
     config::file_path(),
     {},
+    true},
+   {"log-format",
+    config::alternatives<config::log_form>(),
+    "the form of all lines; the same as --log-format of all nodes",
+    config::any_text(),
+    {},
     true}}};
 
 /// What stands before and after the first "--".
@@ -91,6 +98,9 @@ public:
       flags_ = joined({{"--config", call_.flags.text("config")}, flags_});
     if (call_.flags.has("workers"))
       flags_ = joined({flags_, {"--workers", call_.flags.text("workers")}});
+    if (call_.flags.has("log-format"))
+      flags_ =
+        joined({flags_, {"--log-format", call_.flags.text("log-format")}});
     shards_ = static_cast<uint32_t>(call_.flags.whole("ps"));
     config_ = settings(unchecked);
     if (!config_.is_explicit("cluster.port"))
@@ -127,6 +137,9 @@ public:
       out.others.push_back({"evaluator", node("evaluator")});
     for (auto& one : out.others)
       one.environment.merge(little_spinning(facts_.variables));
+    for (auto* some : {&out.servers, &out.others})
+      for (auto& one : *some)
+        one.as_json = as_json();
     return out;
   }
 
@@ -201,6 +214,10 @@ private:
     return path != nullptr && path->needs_gpu ? 1 : 0;
   }
 
+  bool as_json() const {
+    return config_.values.cluster.log_format == config::log_form::json;
+  }
+
   /// The variables by which a command finds the cluster and takes its share of
   /// the cores; the share is left out if the user has set the number of
   /// threads.
@@ -211,6 +228,8 @@ private:
       {"TROUPE_CLUSTER_PORT", std::to_string(cluster.port)},
       {"TROUPE_TRAINER_NODE", facts_.program}};
     out.insert(trust_.begin(), trust_.end());
+    if (const auto& key = config::key_of("cluster.log-format"); as_json())
+      out[key.variable()] = key.get(config_.values);
     auto threads = facts_.variables.find("OMP_NUM_THREADS");
     if (threads == facts_.variables.end() || threads->second.empty())
       out["OMP_NUM_THREADS"] =

@@ -2,6 +2,7 @@
 
 #include "actors/admission/coordinator.hpp"
 #include "actors/recording/console.hpp"
+#include "actors/recording/log_lines.hpp"
 #include "actors/recording/recorder.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/server/checkpoint_writer.hpp"
@@ -28,9 +29,11 @@ recorder_parts make_recorder_parts(const config::settings& settings,
   out.workers = settings.cluster.workers;
   out.shards = settings.cluster.shards;
   out.seed = settings.training.seed;
-  out.terminal_width = terminal_width();
-  out.started_at = is_virtual(settings) ? 0 : time_of_day();
+  auto as_json = settings.cluster.log_format == config::log_form::json;
+  out.terminal_width = as_json ? 0 : terminal_width();
+  out.started_at = is_virtual(settings) ? 0 : recording::time_of_day();
   out.silent = silent;
+  out.without_progress = as_json && is_virtual(settings);
   out.gathers = is_virtual(settings) && settings.simulation.gradients == "none";
   if (from.checkpoint)
     out.resume_step = from.checkpoint->manifest.step();

@@ -115,6 +115,9 @@ void add_cluster(std::vector<key>& table) {
          "on a path between hosts, gradients leave while backward makes them, "
          "and forward begins before all weights are there; auto: where "
          "sending takes long beside computing");
+  at.add("log-format", &s::log_format, scope::start, "",
+         "the form of the lines that this process prints; json: an object for "
+         "each, with time, level, role, rank, host and process id");
 }
 
 void add_training(std::vector<key>& table) {

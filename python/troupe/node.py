@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from troupe.errors import Error
 from troupe.frames import Connection, Frame
-from troupe.program import find, start, why_not_loaded
+from troupe.program import find, last_word, start, why_not_loaded
 
 #: Seconds that the program has to open its socket, and as many to end.
 _PATIENCE = 60.0
@@ -90,8 +90,8 @@ class Node:
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").split("\n")
         for line in reversed(lines):
-            if line.startswith("trainer_node: "):
-                return Error(line.removeprefix("trainer_node: "))
+            if (said := last_word(line)) is not None:
+                return Error(said)
         said = why_not_loaded(self._program, lines)
         return Error(said or f"trainer_node has ended without a reason, with exit status {status}")
 

@@ -38,6 +38,7 @@ inline const std::map<std::string, std::string>& samples() {
     {"cluster.transport", "inproc"},
     {"cluster.compression", "int8"},
     {"cluster.overlap", "on"},
+    {"cluster.log-format", "json"},
     {"training.allow-scripts", "true"},
     {"training.network", "resnet20"},
     {"training.optimizer", "adamw"},
