@@ -19,6 +19,10 @@ using nlohmann::ordered_json;
 /// How each of our JSON lines begins, so that others need not be parsed.
 constexpr std::string_view first_of_json = "{\"level\":\"";
 
+// Of the last lines.
+constexpr size_t most_kept = 20;
+constexpr size_t longest_kept = 500;
+
 /// RFC 3339, in UTC, to the microsecond.
 std::string time_text(double seconds) {
   auto micros = std::llround(seconds * 1e6);
@@ -60,7 +64,7 @@ std::string_view level_of(std::string_view line) {
   if (line.starts_with("warning "))
     return "warning";
   for (std::string_view how :
-       {"trainer_node: ", "failed ", "ended with status "})
+       {"trainer_node: ", "failed ", "ended with status ", "first failure: "})
     if (line.starts_with(how))
       return "error";
   return "info";
@@ -129,9 +133,17 @@ log_lines::clock log_lines::take_time_from(clock time) {
   return std::exchange(time_, std::move(time));
 }
 
-std::string log_lines::make(std::string_view line) const {
+std::string log_lines::make(std::string_view line) {
   std::lock_guard guard{mutex_};
+  last_.emplace_back(line.substr(0, longest_kept));
+  if (last_.size() > most_kept)
+    last_.pop_front();
   return (who_ ? json_line(*who_, time_(), line) : std::string{line}) + '\n';
+}
+
+std::vector<std::string> log_lines::last() const {
+  std::lock_guard guard{mutex_};
+  return {last_.begin(), last_.end()};
 }
 
 } // namespace troupe::recording

@@ -6,11 +6,13 @@
 // `log_lines` is thread-safe; all else is pure.
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace troupe::recording {
 
@@ -66,12 +68,16 @@ public:
   clock take_time_from(clock time);
 
   /// What is written for a line: with its line feed.
-  std::string make(std::string_view line) const;
+  std::string make(std::string_view line);
+
+  /// The last lines that were made, the oldest first.
+  std::vector<std::string> last() const;
 
 private:
   mutable std::mutex mutex_;
   std::optional<log_origin> who_; ///< Nothing: lines are plain.
   clock time_ = time_of_day;
+  std::deque<std::string> last_;
 };
 
 } // namespace troupe::recording

@@ -116,7 +116,7 @@ void recorder_state::put(const note& at, const notes::evaluation& entry) {
 }
 
 void recorder_state::put(const note& at, const notes::epoch& entry) {
-  metrics_.epoch(at.step, at.time, entry.number);
+  metrics_.epoch(at.step, at.time, entry.number, entry.slowness);
 }
 
 void recorder_state::put(const note& at, const notes::dropped& entry) {
@@ -153,8 +153,22 @@ void recorder_state::put(const note& at, const notes::joined& entry) {
 }
 
 void recorder_state::put(const note& at, const notes::left& entry) {
-  metrics_.left(at.step, at.time, entry.who, entry.life, entry.reason);
-  say("left         worker " + to_string(entry.who) + ": " + entry.reason);
+  auto reason = recording::read_reason(entry.reason);
+  metrics_.left(at.step, at.time, entry.who, entry.life, reason.what);
+  say("left         worker " + to_string(entry.who) + ": " + reason.what);
+  if (stopping_ || !recording::is_failure(reason.what))
+    return;
+  auto process =
+    parts_.peers ? parts_.peers->process_of(entry.who) : std::nullopt;
+  recording::failed_process one{"worker", entry.who.value};
+  if (process) {
+    one.host = process->host;
+    one.pid = process->pid;
+  }
+  one.time = at.time;
+  one.what = std::move(reason.what);
+  one.lines = std::move(reason.lines);
+  note_failure(std::move(one));
 }
 
 // -- the run ------------------------------------------------------------------
@@ -196,12 +210,26 @@ void recorder_state::put(const note& at, const notes::warning& entry) {
 
 void recorder_state::put(const note& at, const notes::stopping& entry) {
   metrics_.stopping(at.step, at.time, entry.reason);
+  stopping_ = true;
   show(progress_.show_last(entry.progress));
   say("stopping     " + entry.reason);
 }
 
 void recorder_state::put(const note& at, const notes::finished& entry) {
-  const auto& summary = entry.summary;
+  auto summary = entry.summary;
+  if (summary.status == "failed") {
+    recording::failed_process own{"ps", 0};
+    own.time = at.time;
+    own.what = entry.line;
+    if (parts_.names_processes) {
+      auto here = recording::origin_of_process("ps", 0);
+      own.host = here.host;
+      own.pid = here.pid;
+      own.lines = recording::log_lines::of_process().last();
+    }
+    note_failure(std::move(own));
+  }
+  summary.first_failure = first_failure(at.time);
   metrics_.finished(at.step, at.time, summary.status);
   recording::write_summary(parts_.folder / "summary.json", summary);
   std::string found;
@@ -211,6 +239,20 @@ void recorder_state::put(const note& at, const notes::finished& entry) {
   say(summary.status + std::string(13 - summary.status.size(), ' ') +
       std::to_string(summary.steps) + " steps" + found + "; " +
       (parts_.folder / "summary.json").string());
+}
+
+void recorder_state::note_failure(recording::failed_process one) {
+  if (!failed_)
+    failed_ = std::move(one);
+}
+
+/// @param now s of the run: a launch has other clocks.
+std::optional<recording::failed_process>
+recorder_state::first_failure(double now) const {
+  auto launched = recording::read_failures(parts_.failures);
+  for (auto& one : launched)
+    one.time += now - recording::time_of_day();
+  return recording::first_failure(failed_, launched);
 }
 
 void recorder_state::require_claim() {

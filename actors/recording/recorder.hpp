@@ -39,6 +39,11 @@ struct recorder_parts {
   /// which writing is most of the work.
   bool gathers = false;
   recording::peer_names_ptr peers{}; ///< Host and process of each worker.
+  /// Where a launch of this process notes which of its processes have failed;
+  /// empty: there is none.
+  std::filesystem::path failures{};
+  /// Whether what is written may name hosts and processes; not of virtual runs.
+  bool names_processes = true;
 };
 
 class recorder_state {
@@ -73,6 +78,8 @@ private:
   void put(const note& at, const notes::stopping& entry);
   void put(const note& at, const notes::finished& entry);
 
+  void note_failure(recording::failed_process one);
+  std::optional<recording::failed_process> first_failure(double now) const;
   void require_claim();
   void flush_if_due();
   void say(const std::string& line);
@@ -88,7 +95,9 @@ private:
   double refusal_said_ = -1; ///< When a refusal was last reported.
   double flushed_ = 0;       ///< When buffers were last written.
   double claimed_ = 0;       ///< When the claim was last looked at.
-  std::optional<std::string> trouble_; ///< The first write error.
+  std::optional<std::string> trouble_;              ///< The first write error.
+  std::optional<recording::failed_process> failed_; ///< The first that did.
+  bool stopping_ = false; ///< Training is over: who leaves does not fail.
 };
 
 } // namespace troupe

@@ -27,6 +27,7 @@ worker_actor::behavior_type worker_state::make_behavior() {
       return write(at, settled);
     },
     [](ping_atom) {},
+    [this](report_atom) { return parts_.stacks ? parts_.stacks() : ""; },
     [this](stop_atom, const run_end& how) { stop(how); },
   };
 }

@@ -8,6 +8,7 @@
 #include "actors/runtime/inline_execution.hpp"
 #include "actors/server/parameter_server.hpp"
 #include "apps/checkpoint/checkpoint.hpp"
+#include "apps/cli/error_file.hpp"
 #include "apps/cli/joint_end.hpp"
 #include "apps/cli/leash.hpp"
 #include "apps/cli/list_datasets.hpp"
@@ -138,6 +139,7 @@ void complain(const std::string& line) {
 /// Reports the failure to the user; returns the exit status for it.
 exit_status complain_of(const std::exception& err) {
   complain(one_line(err));
+  app::write_error_file(one_line(err));
   auto known = dynamic_cast<const failure*>(&err);
   return known != nullptr ? known->status() : exit_status::failed;
 }
@@ -157,6 +159,8 @@ auto or_leave(F start) {
 exit_status leave_with(const run_end& how) {
   if (!how.line.empty())
     complain(how.line);
+  if (how.failed())
+    app::write_error_file(how.line);
   recording::console::standard_output().flush();
   return static_cast<exit_status>(how.status);
 }

@@ -2,6 +2,8 @@
 
 #include "actors/recording/log_lines.hpp"
 #include "actors/recording/progress.hpp"
+#include "actors/user_process/python_stacks.hpp"
+#include "apps/launch/failure_report.hpp"
 #include "apps/launch/launch_plan.hpp"
 #include "apps/launch/node_lines.hpp"
 #include "apps/launch/orphans.hpp"
@@ -139,6 +141,7 @@ private:
         end_those_left();
     }
     auto out = status();
+    say_who_failed(out);
     if (out == exit_status::failed || out == exit_status::usage)
       say_why();
     return out;
@@ -154,6 +157,7 @@ private:
     bool connected = false; ///< Since its last start, if it runs a node.
     bool told_late = false; ///< To end, since it has not found the server.
     std::vector<std::string> last_words{}; ///< Of its last start.
+    line_tail tail{};                      ///< Of its last start.
   };
 
   exit_status status() const {
@@ -168,6 +172,7 @@ private:
 
   void pass_on(node& who, const std::string& shown) {
     auto line = recording::line_in(shown).value_or(shown);
+    who.tail.add(line);
     if (who.is_server && line.starts_with(last_word))
       who.last_words.push_back(shown);
     who.connected = who.connected || line.starts_with(first_word);
@@ -186,6 +191,15 @@ private:
     auto before = who.plan.as_json ? std::string{} : prefix_of(who);
     std::printf("%s%s\n", before.c_str(), shown.c_str());
     std::fflush(stdout);
+  }
+
+  void say_who_failed(exit_status how) {
+    for (const auto& [name, line] :
+         failures_.remarks(how == exit_status::failed)) {
+      auto who = std::ranges::find(
+        all_, name, [](const node& one) { return one.plan.name; });
+      say(*who, line);
+    }
   }
 
   /// Prints why the servers failed, below what the others have said meanwhile.
@@ -223,6 +237,8 @@ private:
       before_ = life_in(plan_.train_dir);
     else if (is_lead && goes_on())
       plan.environment[config::restart_variable] = plan_.train_dir.string();
+    if (one.is_server && !failures_.path().empty())
+      plan.environment[recording::failures_variable] = failures_.path();
     auto log =
       plan_.logs.empty() ? plan_.logs : plan_.logs / (plan.name + ".log");
     // Behind the prefix a narrow terminal has no room for a line of progress.
@@ -233,6 +249,7 @@ private:
     ++one.starts;
     one.connected = false;
     one.last_words.clear();
+    one.tail = {};
   }
 
   /// Whether a server that is started again goes on with its own run. It does
@@ -293,7 +310,9 @@ private:
     auto in_order = status == 0 || status == 2 || status == 75;
     auto again = !in_order && !stopping_ && !gave_up_ && !lead_status_ &&
                  one.starts <= plan_.restarts;
-    if (!told_ && (!in_order || (status == 2 && !one.is_server)))
+    auto failed = !in_order || (status == 2 && !one.is_server);
+    note_end(one, status, failed);
+    if (!told_ && failed)
       say(one, "ended with status " + std::to_string(status) +
                  (again ? ": is started again" : ""));
     if (again) {
@@ -308,6 +327,20 @@ private:
       lead_status_ = status;
       deadline_ = clock::now() + patience_after(one, status);
     }
+  }
+
+  /// What ends because it was told to has not failed; after a lead has failed,
+  /// everything ends because of that. A server that refuses its settings has
+  /// said so, and nothing has begun.
+  void note_end(const node& one, int status, bool failed) {
+    auto told = told_ || one.told_late;
+    auto lead_failed =
+      lead_status_ && *lead_status_ != 0 && *lead_status_ != 75;
+    if (stopping_ || refused_ || lead_status_ == 2 ||
+        (!lead_failed && (told || !failed)))
+      return;
+    failures_.note({one.plan.name, one.process->pid(), status, one.tail.lines(),
+                    lead_failed && failures_.any()});
   }
 
   /// A lead that ends without an error line has told the others to end.
@@ -375,10 +408,19 @@ private:
   /// Tells those that are left to end; kills them if they were told before.
   void end_those_left() {
     for (auto& one : all_)
-      if (!one.done)
+      if (!one.done) {
+        if (plan_.dumps_stacks && !told_)
+          take_stacks_of(one);
         one.process->signal(told_ ? SIGKILL : SIGTERM);
+      }
     told_ = true;
     deadline_ = clock::now() + patience;
+  }
+
+  /// Has a program that hangs write its stacks to its log.
+  void take_stacks_of(node& one) {
+    external::stacks_of(one.process->pid());
+    look_at(one);
   }
 
   /// Tells orphans to end, then kills those that are left, and what these
@@ -395,6 +437,7 @@ private:
   }
 
   const launch_plan& plan_;
+  failure_report failures_;
   signals signals_;
   std::string before_; ///< The life that the train-dir had before.
   std::list<node> all_;

@@ -116,6 +116,7 @@ public:
     out.restarts = static_cast<uint32_t>(call_.flags.whole("max-restarts"));
     out.begins_with_another =
       all.training.overwrite || all.training.resume.has_value();
+    out.dumps_stacks = all.cluster.hang_dump;
     if (out.restarts > 0)
       out.train_dir = all.training.train_dir;
     if (out.restarts > 0 && out.train_dir.empty()) {

@@ -24,6 +24,7 @@ struct launch_plan {
   /// is started in the same way until it has a checkpoint of its own.
   bool begins_with_another = false;
   std::filesystem::path logs; ///< Folder; empty: none.
+  bool dumps_stacks = true; ///< Of a program that is told to end, if it hangs.
 };
 
 /// What the plan depends on besides the command line.

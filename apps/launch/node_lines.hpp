@@ -1,6 +1,8 @@
 #pragma once
-// The lines of the processes of a launch, with `--log-format json`. Pure, but
-// for the time and the name of the host; any thread.
+// Who the processes of a launch are in its lines, with `--log-format json`.
+// Pure, but for the time and the name of the host; any thread.
+
+#include "actors/recording/log_lines.hpp"
 
 #include <sys/types.h>
 
@@ -8,9 +10,11 @@
 
 namespace troupe::app {
 
+/// The process of this name: "worker-1", "ps".
+recording::log_origin origin_of(const std::string& name, pid_t pid);
+
 /// A line of the process, or about it: as it is, if it is a JSON object of a
 /// node; else in an object that says whose it is.
-/// @param name "worker-1", "ps".
 std::string json_line_of(const std::string& name, pid_t pid,
                          const std::string& line);
 

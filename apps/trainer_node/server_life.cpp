@@ -10,6 +10,7 @@
 #include "apps/startup/event_log.hpp"
 #include "apps/startup/resources.hpp"
 
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <utility>
@@ -33,6 +34,10 @@ recorder_parts make_recorder_parts(const config::settings& settings,
   out.terminal_width = as_json ? 0 : terminal_width();
   out.started_at = is_virtual(settings) ? 0 : recording::time_of_day();
   out.silent = silent;
+  out.names_processes = !is_virtual(settings);
+  if (const auto* launch = std::getenv(recording::failures_variable);
+      launch != nullptr && !is_virtual(settings))
+    out.failures = launch;
   out.without_progress = as_json && is_virtual(settings);
   out.gathers = is_virtual(settings) && settings.simulation.gradients == "none";
   if (from.checkpoint)
@@ -128,7 +133,8 @@ server_life open_server(caf::actor_system& system, const life_options& options,
     coordinator_parts{membership_rules_of(settings),
                       pings ? settings.cluster.liveness_timeout : 0, from.life,
                       all.lead, all.supervisor, assignment_of(settings, from),
-                      outlived_by_nodes(settings)});
+                      outlived_by_nodes(settings),
+                      settings.cluster.hang_dump && !is_virtual(settings)});
   all.guard("coordinator", coordinator);
   return {{all.lead, coordinator},
           std::move(all.actors),

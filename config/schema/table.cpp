@@ -102,6 +102,9 @@ void add_cluster(std::vector<key>& table) {
          "it counts as lost; 0: any time; not given: ten times what its own "
          "take, at least 5",
          from{0, 1e9});
+  at.add("hang-dump", &s::hang_dump, scope::node, "BOOL",
+         "a Python program that hangs writes the stacks of its threads to its "
+         "log, before it counts as lost or a launch kills it");
   at.add("transport", &s::transport, scope::node, choices(transport_names()),
          "the path that tensors take; auto: the best that both ends share",
          one_of{transport_names()});

@@ -144,6 +144,8 @@ struct cluster_settings {
   /// s that a turn of a worker may take; 0: any time; not given: a multiple of
   /// its own turns.
   std::optional<double> hang_timeout;
+  /// Whether a program that is given up since it hangs writes its stacks first.
+  bool hang_dump = true;
   std::string transport = "auto"; ///< auto | inproc | shm | stream | chunked
   /// How gradients are compressed: none | fp16 | bf16 | int8 | topk(share=...)
   std::string compression = "none";

@@ -54,9 +54,18 @@ def environment(program: str) -> dict[str, str]:
     return out
 
 
-def start(command: Sequence[str], **options: Any) -> subprocess.Popen:
-    """Starts the program, which ends with this process, however that ends."""
+def start(
+    command: Sequence[str], without: Iterable[str] = (), **options: Any
+) -> subprocess.Popen:
+    """Starts the program, which ends with this process, however that ends.
+
+    Args:
+        without: Variables that it does not get.
+        options: Of Popen.
+    """
     leashed = {**environment(command[0]), _LEASH: str(os.getpid())}
+    for variable in without:
+        leashed.pop(variable, None)
     try:
         return subprocess.Popen(command, env=leashed, **options)
     except OSError as why:

@@ -35,6 +35,7 @@ inline const std::map<std::string, std::string>& samples() {
     {"cluster.connect-timeout", "0.25"},
     {"cluster.liveness-timeout", "100000"},
     {"cluster.hang-timeout", "0"},
+    {"cluster.hang-dump", "false"},
     {"cluster.transport", "inproc"},
     {"cluster.compression", "int8"},
     {"cluster.overlap", "on"},

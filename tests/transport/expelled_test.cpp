@@ -142,6 +142,7 @@ worker_actor make_handle(caf::actor_system& system,
         [](cancel_atom, version) {},
         [](write_atom, version, sequence) {},
         [](ping_atom) {},
+        [](report_atom) { return std::string{}; },
         [stopped, self](stop_atom, const run_end&) {
           *stopped = true;
           self->quit();

@@ -59,6 +59,7 @@ replay_driver_actor::behavior_type replay_driver_state::make_behavior() {
     },
     [](write_atom, version, sequence) {},
     [](ping_atom) {},
+    [](report_atom) { return std::string{}; },
     [](stop_atom, const run_end&) {},
   };
 }

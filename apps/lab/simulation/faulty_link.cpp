@@ -119,6 +119,7 @@ public:
         return ask_worker(write_atom_v, at, settled);
       },
       [this](ping_atom) { return ask_worker(ping_atom_v); },
+      [](report_atom) { return std::string{}; },
       [this](cancel_atom, lease_id which) {
         go_up(0, [this, which] {
           self_->send(parts_.with.modules, cancel_atom_v, which);

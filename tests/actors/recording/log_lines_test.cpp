@@ -92,3 +92,15 @@ TEST_CASE("a process is known by its role, its rank and its host") {
   CHECK(origin_of_process("ps", 2).node == "ps-2");
   CHECK(origin_of_process("evaluator", {}).node == "evaluator");
 }
+
+TEST_CASE("the last lines are known, in whatever form they were") {
+  log_lines lines;
+  for (int i = 0; i < 30; ++i)
+    lines.make(std::to_string(i));
+  lines.use_json(worker());
+  lines.make(std::string(10000, 'x'));
+  auto last = lines.last();
+  REQUIRE(last.size() == 20);
+  CHECK(last.front() == "11");
+  CHECK(last.back() == std::string(500, 'x'));
+}
