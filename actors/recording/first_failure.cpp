@@ -40,7 +40,7 @@ std::vector<std::string> lines_of(std::string_view text) {
 }
 
 template <class T>
-ordered_json or_null(bool known, const T& value) {
+ordered_json if_known(bool known, const T& value) {
   return known ? ordered_json(value) : ordered_json(nullptr);
 }
 
@@ -89,9 +89,9 @@ departure_reason read_reason(std::string_view text) {
 std::string to_json(const failed_process& one) {
   ordered_json out{
     {"role", one.role},
-    {"rank", or_null(one.rank.has_value(), one.rank.value_or(0))},
-    {"host", or_null(!one.host.empty(), one.host)},
-    {"pid", or_null(one.pid.has_value(), one.pid.value_or(0))},
+    {"rank", if_known(one.rank.has_value(), one.rank.value_or(0))},
+    {"host", if_known(!one.host.empty(), one.host)},
+    {"pid", if_known(one.pid.has_value(), one.pid.value_or(0))},
     {"time", one.time},
     {"what", one.what},
     {"lines", one.lines}};

@@ -15,8 +15,8 @@ namespace troupe::app {
 
 namespace {
 
-constexpr size_t most_lines = 20;
-constexpr size_t longest_line = 500;
+constexpr size_t most_of_tail = 20;
+constexpr size_t longest_of_tail = 500;
 
 std::string seconds_text(double seconds) {
   std::array<char, 32> text{};
@@ -38,8 +38,8 @@ recording::failed_process as_process(const failure_report::ended& one) {
 } // namespace
 
 void line_tail::add(const std::string& line) {
-  last_.push_back(line.substr(0, longest_line));
-  if (last_.size() > most_lines)
+  last_.push_back(line.substr(0, longest_of_tail));
+  if (last_.size() > most_of_tail)
     last_.pop_front();
 }
 

@@ -1,6 +1,7 @@
 #include "apps/startup/event_log.hpp"
 
 #include "actors/log_files/event_log_file.hpp"
+#include "config/report/report.hpp"
 #include "config/text/version.hpp"
 #include "messages/run_record.hpp"
 #include "models/storage/checkpoint.hpp"

@@ -2,6 +2,7 @@
 
 #include "actors/recording/console.hpp"
 #include "actors/runtime/spawning.hpp"
+#include "actors/server/restore.hpp"
 #include "actors/session/path_choice.hpp"
 #include "apps/startup/front_door.hpp"
 #include "apps/startup/next_life.hpp"

@@ -6,7 +6,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <unistd.h>
 
-#include <fstream>
+#include <csignal>
 
 using namespace troupe::testing;
 using Catch::Matchers::ContainsSubstring;

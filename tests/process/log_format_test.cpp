@@ -4,6 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <csignal>
 #include <set>
 #include <sstream>
 

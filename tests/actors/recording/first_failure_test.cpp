@@ -10,11 +10,11 @@ using troupe::testing::temporary_folder;
 
 namespace {
 
-failed_process worker(uint32_t rank, double time) {
+failed_process lost_worker(uint32_t rank, double time) {
   return {"worker", rank, "node-a", 4711, time, "connection lost", {}};
 }
 
-failed_process process(uint32_t rank, double time) {
+failed_process ended_process(uint32_t rank, double time) {
   return {"worker",  rank, "node-a", 99, time, "was killed by SIGKILL",
           {"a line"}};
 }
@@ -55,7 +55,7 @@ TEST_CASE("failures can be read again") {
   auto path = folder / "failures";
   failed_process evaluator{"evaluator"};
   evaluator.what = "ended with status 3";
-  auto all = std::vector{process(1, 12.5), evaluator};
+  auto all = std::vector{ended_process(1, 12.5), evaluator};
   std::ofstream{path} << to_json(all[0]) << "\n"
                       << to_json(all[1]) << "\n"
                       << R"({"role":"wor)";
@@ -65,8 +65,8 @@ TEST_CASE("failures can be read again") {
 
 TEST_CASE("the server's failure gets what the launch knows of its process") {
   CHECK_FALSE(first_failure({}, {}));
-  CHECK(first_failure(worker(1, 12), {}) == worker(1, 12));
-  auto found = *first_failure(worker(1, 12), {process(1, 11.9)});
+  CHECK(first_failure(lost_worker(1, 12), {}) == lost_worker(1, 12));
+  auto found = *first_failure(lost_worker(1, 12), {ended_process(1, 11.9)});
   CHECK(found.what == "connection lost; its process was killed by SIGKILL");
   CHECK(found.pid == 99);
   CHECK(found.time == 12);
@@ -74,19 +74,22 @@ TEST_CASE("the server's failure gets what the launch knows of its process") {
 }
 
 TEST_CASE("the stack that a worker has sent is not replaced") {
-  auto seen = worker(1, 12);
+  auto seen = lost_worker(1, 12);
   seen.lines = {"the stack"};
-  CHECK(first_failure(seen, {process(1, 12.5)})->lines == seen.lines);
+  CHECK(first_failure(seen, {ended_process(1, 12.5)})->lines == seen.lines);
 }
 
 TEST_CASE(
   "another process, or a later end of the same one, is another failure") {
-  CHECK(first_failure(worker(1, 12), {process(0, 12.2)}) == worker(1, 12));
-  CHECK(first_failure(worker(1, 12), {process(1, 300)}) == worker(1, 12));
+  CHECK(first_failure(lost_worker(1, 12), {ended_process(0, 12.2)}) ==
+        lost_worker(1, 12));
+  CHECK(first_failure(lost_worker(1, 12), {ended_process(1, 300)}) ==
+        lost_worker(1, 12));
 }
 
 TEST_CASE("a process that never joined may be the first") {
-  CHECK(first_failure({}, {process(0, 3)}) == process(0, 3));
-  CHECK(first_failure(worker(1, 12), {process(0, 3), process(1, 12)}) ==
-        process(0, 3));
+  CHECK(first_failure({}, {ended_process(0, 3)}) == ended_process(0, 3));
+  CHECK(first_failure(lost_worker(1, 12),
+                      {ended_process(0, 3), ended_process(1, 12)}) ==
+        ended_process(0, 3));
 }
