@@ -53,6 +53,10 @@ using worker_actor = caf::typed_actor<
   result<sequence>(leave_atom),
   // Answers, to show that it is alive.
   result<void>(ping_atom),
+  // It is about to lose its place, because it hangs: has the user's program
+  // write the stacks of its threads to its log. The answer has them, too;
+  // empty: there is no such program, or it does not answer.
+  result<std::string>(report_atom),
   // The run is over.
   result<void>(stop_atom, run_end)>;
 
@@ -79,7 +83,8 @@ using coordinator_actor = caf::typed_actor<
   result<registration>(register_atom, registration_request, worker_actor),
   // Registers an evaluator; the answer is the life of the server.
   result<life_number>(register_atom, evaluator_actor),
-  // Expels a worker that sent too many bad gradients; the text says why.
+  // Expels a worker that sent too many bad gradients, or that has failed; the
+  // text says why, in its first line.
   result<void>(leave_atom, worker_id, life_number, std::string),
   // This connected worker does not compute for now: it has no place in the
   // cluster until it registers again, but is still told when the run ends.

@@ -1,6 +1,7 @@
 #include "actors/admission/coordinator.hpp"
 
 #include "actors/recording/console.hpp"
+#include "actors/recording/first_failure.hpp"
 #include "actors/runtime/run_is_over.hpp"
 #include "config/text/value.hpp"
 
@@ -14,6 +15,9 @@ namespace {
 /// Seconds that members have to disconnect before the server closes without
 /// them.
 constexpr double grace = 3;
+
+/// Seconds that a worker has to say what its program is doing.
+constexpr double patience_for_stacks = 1;
 
 /// Ticks within the liveness timeout.
 constexpr double ticks = 4;
@@ -42,7 +46,7 @@ coordinator_actor::behavior_type coordinator_state::make_behavior() {
            const std::string& reason) { expel(who, life, reason); },
     [this](detach_atom, const worker_actor& who) { pause(who); },
     [this](detach_atom, worker_id who, life_number life,
-           const std::string& reason) { leave(who, life, reason); },
+           const std::string& reason) { leave_hung(who, life, reason); },
     [this](join_atom) { start_if_due(); },
     [this](ending_atom) { stop_workers(); },
     [this](ended_atom, version number, const std::vector<push_id>& applied,
@@ -65,7 +69,7 @@ coordinator_state::admit(const registration_request& wish,
                          const worker_actor& who) {
   if (ending_)
     return run_is_over();
-  give_back_seat_of(who, "its link broke");
+  give_back_seat_of(who, std::string{recording::worker_changes_path});
   std::erase_if(paused_, [&](const paused_one& x) { return x.handle == who; });
   auto rank = wish.has_rank ? std::optional{wish.rank} : std::nullopt;
   if (!parts_.assignment)
@@ -139,7 +143,7 @@ coordinator_state::give_back_seat_of(const worker_actor& who,
 void coordinator_state::pause(const worker_actor& who) {
   if (!who || ending_)
     return;
-  auto rank = give_back_seat_of(who, "its loop was left");
+  auto rank = give_back_seat_of(who, std::string{recording::worker_pauses});
   if (std::ranges::find(paused_, who, &paused_one::handle) != paused_.end())
     return;
   self_->monitor(who);
@@ -167,7 +171,25 @@ void coordinator_state::leave(worker_id who, life_number life,
   std::erase(gathered_, who);
   expected_.left(who, how);
   self_->send(parts_.lead, leave_atom_v, who, life, reason);
-  look_for_members("worker " + to_string(who) + ", " + reason);
+  look_for_members("worker " + to_string(who) + ", " +
+                   recording::read_reason(reason).what);
+}
+
+// A program that is given up may be killed then, so its stacks come first.
+void coordinator_state::leave_hung(worker_id who, life_number life,
+                                   const std::string& reason) {
+  if (!parts_.asks_for_stacks || !membership_.contains(who, life))
+    return leave(who, life, reason);
+  self_
+    ->request(workers_.at(who).handle, to_timespan(patience_for_stacks),
+              report_atom_v)
+    .then(
+      [this, who, life, reason](const std::string& stacks) {
+        leave(who, life, stacks.empty() ? reason : reason + "\n" + stacks);
+      },
+      [this, who, life, reason](const caf::error&) {
+        leave(who, life, reason);
+      });
 }
 
 void coordinator_state::expel(worker_id who, life_number life,
@@ -175,7 +197,8 @@ void coordinator_state::expel(worker_id who, life_number life,
   if (!membership_.contains(who, life))
     return;
   self_->send(workers_.at(who).handle, stop_atom_v,
-              run_end{1, "worker " + to_string(who) + " " + reason});
+              run_end{1, "worker " + to_string(who) + " " +
+                           recording::read_reason(reason).what});
   leave(who, life, reason, cores::departure::failed);
 }
 
@@ -190,7 +213,8 @@ void coordinator_state::lost(const caf::actor_addr& who,
   };
   if (auto found = ranks_.find(who); found != ranks_.end()) {
     auto id = found->second;
-    leave(id, workers_.at(id).life, ended ? "it ended" : "connection lost",
+    leave(id, workers_.at(id).life,
+          ended ? std::string{recording::worker_ended} : "connection lost",
           ended ? cores::departure::ended : cores::departure::lost);
   } else if (auto one = std::ranges::find_if(paused_, is_paused);
              one != paused_.end()) {
@@ -198,7 +222,8 @@ void coordinator_state::lost(const caf::actor_addr& who,
     paused_.erase(one);
     if (rank && ended && !workers_.contains(*rank)) {
       expected_.left(*rank, cores::departure::ended);
-      look_for_members("worker " + to_string(*rank) + ", it ended");
+      look_for_members("worker " + to_string(*rank) + ", " +
+                       std::string{recording::worker_ended});
     }
   } else if (std::erase_if(evaluators_, is_lost) != 0) {
     self_->send(parts_.lead, evaluators_atom_v,

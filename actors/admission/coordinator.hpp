@@ -34,6 +34,8 @@ struct coordinator_parts {
   /// Whether the nodes outlive this life of the server: then they are not told
   /// of its end when it has failed, and wait for the next one.
   bool outlived = false;
+  /// Whether a worker that hangs is asked for the stacks of its program first.
+  bool asks_for_stacks = false;
 };
 
 class coordinator_state {
@@ -79,6 +81,7 @@ private:
   void pause(const worker_actor& who);
   void leave(worker_id who, life_number life, const std::string& reason,
              cores::departure how = cores::departure::lost);
+  void leave_hung(worker_id who, life_number life, const std::string& reason);
   void expel(worker_id who, life_number life, const std::string& reason);
   void lost(const caf::actor_addr& who, const caf::error& why);
   void start_if_due();

@@ -1,5 +1,7 @@
 #include "actors/recording/console.hpp"
 
+#include "actors/recording/log_lines.hpp"
+
 #include <poll.h>
 #include <unistd.h>
 
@@ -99,8 +101,9 @@ private:
   }
 
   std::string gap() {
-    return "(left out    " + std::to_string(std::exchange(left_out_, 0)) +
-           " lines, since nobody read them in time)\n";
+    return log_lines::of_process().make(
+      "(left out    " + std::to_string(std::exchange(left_out_, 0)) +
+      " lines, since nobody read them in time)");
   }
 
   int file_;
@@ -132,7 +135,7 @@ console& console::standard_error() {
 }
 
 void console::say(std::string_view line) {
-  write(std::string{line} + '\n');
+  write(log_lines::of_process().make(line));
 }
 
 void console::write(std::string_view text) {

@@ -23,7 +23,7 @@ public:
   console(const console&) = delete;
   console& operator=(const console&) = delete;
 
-  /// Writes a line, which is queued if there is room for it.
+  /// Writes a line, as `log_lines` makes it; it is queued if there is room.
   void say(std::string_view line);
 
   /// The same for text as it is.

@@ -198,9 +198,12 @@ void metrics_log::refused(uint64_t step, double time, worker_id who,
   file_.append(text_of(line));
 }
 
-void metrics_log::epoch(uint64_t step, double time, uint64_t number) {
+void metrics_log::epoch(uint64_t step, double time, uint64_t number,
+                        const std::vector<std::optional<double>>& slowness) {
   auto line = line_of("epoch", step, time);
   line["epoch"] = number;
+  for (const auto& one : slowness)
+    line["slowness"].push_back(one ? ordered_json(*one) : nullptr);
   file_.append(text_of(line));
 }
 

@@ -115,7 +115,9 @@ public:
                const std::optional<cores::judged_norm>& norm = {});
 
   /// Epoch `number` (0, 1, ...) is complete.
-  void epoch(uint64_t step, double time, uint64_t number);
+  /// @param slowness Of the workers in this epoch; see run_statistics.
+  void epoch(uint64_t step, double time, uint64_t number,
+             const std::vector<std::optional<double>>& slowness = {});
 
   void checkpoint(uint64_t step, double time, std::string_view name);
 

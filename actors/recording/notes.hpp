@@ -88,6 +88,7 @@ struct refused {
 
 struct epoch {
   uint64_t number = 0; ///< The epoch now complete, from 0.
+  std::vector<std::optional<double>> slowness{}; ///< Of its gradients.
 };
 
 struct checkpoint {

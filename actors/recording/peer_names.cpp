@@ -2,6 +2,7 @@
 
 #include "config/text/text.hpp"
 
+#include <cstdlib>
 #include <utility>
 
 namespace troupe::recording {
@@ -29,7 +30,7 @@ void peer_names::said(const caf::node_id& process, const std::string& name) {
   std::unique_lock guard{mutex_};
   if (said_.size() >= most_without_place)
     said_.clear();
-  said_.insert_or_assign(process, shown_name(name));
+  said_.insert_or_assign(process, name);
 }
 
 void peer_names::seated(worker_id who, const caf::node_id& process) {
@@ -42,7 +43,20 @@ void peer_names::seated(worker_id who, const caf::node_id& process) {
 std::string peer_names::of(worker_id who) const {
   std::unique_lock guard{mutex_};
   auto found = seated_.find(who);
-  return found == seated_.end() ? "" : found->second;
+  return found == seated_.end() ? "" : shown_name(found->second);
+}
+
+std::optional<process_name> peer_names::process_of(worker_id who) const {
+  std::unique_lock guard{mutex_};
+  auto found = seated_.find(who);
+  if (found == seated_.end())
+    return std::nullopt;
+  const auto& name = found->second;
+  auto slash = name.rfind('/');
+  if (slash == std::string::npos)
+    return process_name{config::shown(name), 0};
+  return process_name{config::shown(name.substr(0, slash)),
+                      std::atoi(name.c_str() + slash + 1)};
 }
 
 } // namespace troupe::recording

@@ -13,9 +13,15 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 namespace troupe::recording {
+
+struct process_name {
+  std::string host;
+  int pid = 0;
+};
 
 class peer_names {
 public:
@@ -27,6 +33,9 @@ public:
 
   /// "host, pid 4711"; empty for a worker of this process and an unknown one.
   std::string of(worker_id who) const;
+
+  /// The same, as values.
+  std::optional<process_name> process_of(worker_id who) const;
 
 private:
   mutable std::mutex mutex_;

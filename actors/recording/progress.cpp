@@ -3,6 +3,7 @@
 #include "config/text/text.hpp"
 
 #include <cstdio>
+#include <utility>
 
 namespace troupe::recording {
 
@@ -105,8 +106,12 @@ std::string score_line(const evaluation_record& found) {
          metrics_text(found.metrics);
 }
 
-progress::progress(size_t width, double interval)
-  : width_(width), interval_(interval) {
+std::string progress::plain_line(std::string_view line) {
+  return std::string{line} + "\n";
+}
+
+progress::progress(size_t width, double interval, line_maker make)
+  : width_(width), interval_(interval), make_(std::move(make)) {
   // nop
 }
 
@@ -136,7 +141,7 @@ std::string progress::clear() {
 
 std::string progress::render(const progress_figures& figures) {
   if (width_ == 0)
-    return progress_line(figures, 0) + "\n";
+    return make_(progress_line(figures, 0));
   live_ = true;
   // The last column stays free: some terminals break the line there.
   return std::string{erase_line} +

@@ -8,6 +8,7 @@
 #include "messages/ids.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,10 +49,16 @@ inline constexpr double figures_interval = 0.1;
 
 class progress {
 public:
+  /// Makes what is written for a line, with its line feed.
+  using line_maker = std::function<std::string(std::string_view)>;
+
+  static std::string plain_line(std::string_view line);
+
   /// On a terminal (`width` > 0 columns) a single line is redrawn, at most five
-  /// times a second; otherwise plain lines are at least `interval` seconds
-  /// apart.
-  explicit progress(size_t width, double interval = 5);
+  /// times a second; otherwise lines, as `make` makes them, are at least
+  /// `interval` seconds apart.
+  explicit progress(size_t width, double interval = 5,
+                    line_maker make = plain_line);
 
   /// The text to write to stdout at `now` (seconds, any origin, never
   /// backwards), or nothing when it is too soon. Flush after writing.
@@ -69,6 +76,7 @@ private:
 
   size_t width_;
   double interval_;
+  line_maker make_;
   std::optional<double> last_;
   bool live_ = false;
 };

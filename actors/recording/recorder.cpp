@@ -1,6 +1,7 @@
 #include "actors/recording/recorder.hpp"
 
 #include "actors/recording/console.hpp"
+#include "actors/recording/log_lines.hpp"
 #include "actors/recording/metrics_tail.hpp"
 #include "config/sources/resolve.hpp"
 #include "config/text/one_line.hpp"
@@ -29,6 +30,9 @@ constexpr size_t most_named = 4;
 constexpr size_t most_gathered = 1 << 16;
 constexpr double flush_interval = 1;
 
+/// Seconds between two lines of progress that are not redrawn.
+constexpr double progress_interval = 5;
+
 /// Seconds between two looks at the claim to the run. So a process that was
 /// stopped for so long that another one leads the run looks before it writes.
 constexpr double claim_interval = 0.05;
@@ -46,7 +50,9 @@ recorder_state::recorder_state(pointer self, recorder_parts parts)
              parts_.gathers ? most_gathered : 0),
     tensorboard_(parts_.folder, parts_.started_at, parts_.resume_step,
                  parts_.gathers ? most_gathered : 0),
-    progress_(parts_.terminal_width) {
+    progress_(parts_.terminal_width, progress_interval, [](auto line) {
+      return recording::log_lines::of_process().make(line);
+    }) {
   // nop
 }
 
@@ -98,7 +104,7 @@ void recorder_state::put(const note& at, const notes::update& entry) {
                       {entry.loss, entry.samples_per_second,
                        staleness / static_cast<double>(entry.gradients.size()),
                        entry.lr, entry.metrics});
-  if (!entry.progress)
+  if (!entry.progress || parts_.without_progress)
     return;
   auto text = progress_.show(*entry.progress, wall_.elapsed());
   if (text && !parts_.silent)
@@ -114,7 +120,7 @@ void recorder_state::put(const note& at, const notes::evaluation& entry) {
 }
 
 void recorder_state::put(const note& at, const notes::epoch& entry) {
-  metrics_.epoch(at.step, at.time, entry.number);
+  metrics_.epoch(at.step, at.time, entry.number, entry.slowness);
 }
 
 void recorder_state::put(const note& at, const notes::dropped& entry) {
@@ -151,8 +157,22 @@ void recorder_state::put(const note& at, const notes::joined& entry) {
 }
 
 void recorder_state::put(const note& at, const notes::left& entry) {
-  metrics_.left(at.step, at.time, entry.who, entry.life, entry.reason);
-  say("left         worker " + to_string(entry.who) + ": " + entry.reason);
+  auto reason = recording::read_reason(entry.reason);
+  metrics_.left(at.step, at.time, entry.who, entry.life, reason.what);
+  say("left         worker " + to_string(entry.who) + ": " + reason.what);
+  if (stopping_ || !recording::is_failure(reason.what))
+    return;
+  auto process =
+    parts_.peers ? parts_.peers->process_of(entry.who) : std::nullopt;
+  recording::failed_process one{"worker", entry.who.value};
+  if (process) {
+    one.host = process->host;
+    one.pid = process->pid;
+  }
+  one.time = at.time;
+  one.what = std::move(reason.what);
+  one.lines = std::move(reason.lines);
+  note_failure(std::move(one));
 }
 
 void recorder_state::put(const note&, const notes::first_gradient& entry) {
@@ -224,6 +244,7 @@ void recorder_state::put(const note& at, const notes::warning& entry) {
 
 void recorder_state::put(const note& at, const notes::stopping& entry) {
   metrics_.stopping(at.step, at.time, entry.reason);
+  stopping_ = true;
   show(progress_.show_last(entry.progress));
   say("stopping     " + entry.reason);
 }
@@ -233,7 +254,20 @@ void recorder_state::put(const note&, const notes::early_summary& entry) {
 }
 
 void recorder_state::put(const note& at, const notes::finished& entry) {
-  const auto& summary = entry.summary;
+  auto summary = entry.summary;
+  if (summary.status == "failed") {
+    recording::failed_process own{"ps", 0};
+    own.time = at.time;
+    own.what = entry.line;
+    if (parts_.names_processes) {
+      auto here = recording::origin_of_process("ps", 0);
+      own.host = here.host;
+      own.pid = here.pid;
+      own.lines = recording::log_lines::of_process().last();
+    }
+    note_failure(std::move(own));
+  }
+  summary.first_failure = first_failure(at.time);
   metrics_.finished(at.step, at.time, summary.status);
   recording::write_summary(parts_.folder / "summary.json", summary);
   std::string found;
@@ -243,6 +277,20 @@ void recorder_state::put(const note& at, const notes::finished& entry) {
   say(summary.status + std::string(13 - summary.status.size(), ' ') +
       std::to_string(summary.steps) + " steps" + found + "; " +
       (parts_.folder / "summary.json").string());
+}
+
+void recorder_state::note_failure(recording::failed_process one) {
+  if (!failed_)
+    failed_ = std::move(one);
+}
+
+/// @param now s of the run: a launch has other clocks.
+std::optional<recording::failed_process>
+recorder_state::first_failure(double now) const {
+  auto launched = recording::read_failures(parts_.failures);
+  for (auto& one : launched)
+    one.time += now - recording::time_of_day();
+  return recording::first_failure(failed_, launched);
 }
 
 void recorder_state::require_claim() {
@@ -261,7 +309,7 @@ void recorder_state::flush_if_due() {
 }
 
 void recorder_state::say(const std::string& line) {
-  show(progress_.clear() + line + "\n");
+  show(progress_.clear() + recording::log_lines::of_process().make(line));
 }
 
 void recorder_state::show(const std::string& text) {

@@ -31,11 +31,19 @@ struct recorder_parts {
   double started_at = 0;               ///< s since 1970, for TensorBoard.
   std::optional<uint64_t> resume_step; ///< Continues from this step.
   bool silent = false;                 ///< Writes nothing to stdout.
+  /// Shows the figures only at the end: in between they come as a person waits,
+  /// which differs between two starts of a virtual run.
+  bool without_progress = false;
   /// Whether lines and records may be written up to a second late, so that
   /// files are complete only at the end. For runs that are never resumed and in
   /// which writing is most of the work.
   bool gathers = false;
   recording::peer_names_ptr peers{}; ///< Host and process of each worker.
+  /// Where a launch of this process notes which of its processes have failed;
+  /// empty: there is none.
+  std::filesystem::path failures{};
+  /// Whether what is written may name hosts and processes; not of virtual runs.
+  bool names_processes = true;
 };
 
 class recorder_state {
@@ -74,6 +82,8 @@ private:
   void put(const note& at, const notes::finished& entry);
 
   std::string name_of(worker_id who) const;
+  void note_failure(recording::failed_process one);
+  std::optional<recording::failed_process> first_failure(double now) const;
   void require_claim();
   void flush_if_due();
   void say(const std::string& line);
@@ -90,7 +100,9 @@ private:
   double flushed_ = 0;       ///< When buffers were last written.
   double claimed_ = 0;       ///< When the claim was last looked at.
   bool paused_ = false;      ///< For want of workers.
-  std::optional<std::string> trouble_; ///< The first write error.
+  std::optional<std::string> trouble_;              ///< The first write error.
+  std::optional<recording::failed_process> failed_; ///< The first that did.
+  bool stopping_ = false; ///< Training is over: who leaves does not fail.
 };
 
 } // namespace troupe

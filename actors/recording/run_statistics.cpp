@@ -10,6 +10,28 @@
 
 namespace troupe::recording {
 
+namespace {
+
+/// Each worker's number divided by the median of all, to three decimals.
+std::vector<std::optional<double>>
+beside_median(std::vector<std::optional<double>> all) {
+  std::vector<double> known;
+  for (const auto& one : all)
+    if (one)
+      known.push_back(*one);
+  std::ranges::sort(known);
+  auto half = known.size() / 2;
+  auto median = known.empty()           ? 0
+                : known.size() % 2 == 1 ? known[half]
+                                        : (known[half - 1] + known[half]) / 2;
+  for (auto& one : all)
+    if (one)
+      one = median > 0 ? std::round(1000 * *one / median) / 1000 : 1;
+  return all;
+}
+
+} // namespace
+
 run_statistics::run_statistics(uint32_t workers,
                                std::optional<config::metric_order> best_by)
   : workers_(workers), best_by_(std::move(best_by)) {
@@ -118,6 +140,29 @@ std::vector<std::optional<double>> run_statistics::accepted_share() const {
   return result;
 }
 
+std::vector<std::optional<double>> run_statistics::slowness() const {
+  std::vector<std::optional<double>> means;
+  for (const auto& x : workers_) {
+    auto& mean = means.emplace_back();
+    if (x.pushed > 0)
+      mean = x.times.compute_seconds / static_cast<double>(x.pushed);
+  }
+  return beside_median(std::move(means));
+}
+
+std::vector<std::optional<double>> run_statistics::take_recent_slowness() {
+  std::vector<std::optional<double>> means;
+  for (auto& x : workers_) {
+    auto& mean = means.emplace_back();
+    if (x.pushed > x.pushed_before)
+      mean = (x.times.compute_seconds - x.seconds_before) /
+             static_cast<double>(x.pushed - x.pushed_before);
+    x.pushed_before = x.pushed;
+    x.seconds_before = x.times.compute_seconds;
+  }
+  return beside_median(std::move(means));
+}
+
 void run_statistics::fill(summary& out, const run_times& times) const {
   out.samples_applied = samples_applied_;
   out.samples_dropped = samples_dropped_;
@@ -138,6 +183,7 @@ void run_statistics::fill(summary& out, const run_times& times) const {
   out.wait_share = wait_share();
   out.data_wait_share = data_wait_share();
   out.accepted_share = accepted_share();
+  out.slowness = slowness();
 }
 
 // -- checkpoints --------------------------------------------------------------
@@ -209,7 +255,9 @@ run_times run_statistics::load(const proto::Counters& in) {
     fresh.workers_[rank] = {x.pushed(),
                             x.accepted(),
                             {x.compute_seconds(), x.wait_seconds(),
-                             x.data_seconds(), x.idle_seconds()}};
+                             x.data_seconds(), x.idle_seconds()},
+                            x.pushed(),
+                            x.compute_seconds()};
   }
   // A best score by another order does not count any more.
   if (auto best = best_in(in);

@@ -96,6 +96,15 @@ public:
   /// worker that never pushed.
   std::vector<std::optional<double>> accepted_share() const;
 
+  /// For each worker: its mean time for a gradient, batch, forward and
+  /// backward, divided by the median of all workers' means; nothing for a
+  /// worker that never pushed. 1: as fast as usual; 2: takes twice as long.
+  std::vector<std::optional<double>> slowness() const;
+
+  /// The same of the gradients since the last call, or since the run began, or
+  /// went on.
+  std::vector<std::optional<double>> take_recent_slowness();
+
   /// The order that decides which score is the best; nothing until it is known.
   const std::optional<config::metric_order>& best_by() const noexcept {
     return best_by_;
@@ -123,6 +132,9 @@ private:
     uint64_t pushed = 0;
     uint64_t accepted = 0;
     push_times times;
+    // As they were when the recent slowness was last taken.
+    uint64_t pushed_before = 0;
+    double seconds_before = 0;
   };
 
   worker_counts& decided(worker_id who, push_times times);

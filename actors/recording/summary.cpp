@@ -16,6 +16,12 @@ ordered_json value_or_null(const std::optional<T>& x) {
   return x ? ordered_json(*x) : ordered_json(nullptr);
 }
 
+ordered_json first_failure_of(const summary& result) {
+  return result.first_failure
+           ? ordered_json::parse(to_json(*result.first_failure))
+           : ordered_json(nullptr);
+}
+
 ordered_json shares(const std::vector<std::optional<double>>& xs) {
   auto result = ordered_json::array();
   for (const auto& x : xs)
@@ -111,6 +117,8 @@ std::string to_json(const summary& results) {
     {"bytes_sent_per_step", value_or_null(results.bytes_sent_per_step)},
     {"bytes_received_per_step", value_or_null(results.bytes_received_per_step)},
     {"changes", list_of(results.changes)},
+    {"slowness", shares(results.slowness)},
+    {"first_failure", first_failure_of(results)},
     {"troupe_version", results.troupe_version},
   };
   return result.dump(2, ' ', false, ordered_json::error_handler_t::replace) +

@@ -2,6 +2,7 @@
 // summary.json: the results of a run. Filled in by the parameter server,
 // written by the recorder. A value; pure, except for `write_summary`.
 
+#include "actors/recording/first_failure.hpp"
 #include "config/sources/resolve.hpp"
 #include "config/values/metrics.hpp"
 
@@ -69,6 +70,10 @@ struct summary {
   std::optional<std::vector<double>> bytes_received_per_step;
   /// Settings that the user changed when the run was resumed.
   std::vector<config::change> changes;
+  /// Per worker: its mean time for a step beside the median of all workers'.
+  std::vector<std::optional<double>> slowness;
+  /// Of this start of the run; its time is s since the run began.
+  std::optional<failed_process> first_failure;
   std::string troupe_version;
 };
 

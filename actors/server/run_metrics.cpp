@@ -210,7 +210,7 @@ void run_metrics::note_standstill() {
 void run_metrics::note_epochs(version at) {
   for (auto done = parts_.scheduler->ledger().epochs_completed();
        epochs_noted_ < done; ++epochs_noted_)
-    record(at, notes::epoch{epochs_noted_});
+    record(at, notes::epoch{epochs_noted_, statistics_.take_recent_slowness()});
 }
 
 // -- figures ------------------------------------------------------------------

@@ -1,5 +1,6 @@
 #include "actors/session/last_download.hpp"
 
+#include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/run_is_over.hpp"
 #include "actors/session/download.hpp"
 

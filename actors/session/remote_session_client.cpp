@@ -1,4 +1,6 @@
 #include "actors/recording/console.hpp"
+#include "actors/recording/first_failure.hpp"
+#include "actors/recording/log_lines.hpp"
 #include "actors/session/download.hpp"
 #include "actors/session/session_client.hpp"
 #include "config/text/failure.hpp"
@@ -261,6 +263,8 @@ void remote_session_client_state::seated(
   auto compressed =
     servers_.all().front().codec ? ", gradients compressed" : "";
   auto name = run_name_of(welcome_);
+  if (as)
+    recording::log_lines::of_process().seated(as->worker.value, as->life.value);
   say("connected    to " + address() + " as " +
       (as ? "worker " + to_string(as->worker) : "evaluator") + " over " +
       servers_.paths() + compressed +
@@ -370,10 +374,12 @@ void remote_session_client_state::end(const run_end& how) {
   constexpr double to_say_so = 1; // s
   attempts_.end();
   auto says_so = how.failed() && coordinator_ && place_.life.value > 0;
+  recording::departure_reason why{"it failed: " + how.line,
+                                  recording::log_lines::of_process().last()};
   if (says_so)
     self_
       ->request(coordinator_, to_timespan(to_say_so), leave_atom_v,
-                place_.worker, place_.life, "it failed: " + how.line)
+                place_.worker, place_.life, recording::to_text(why))
       .then([this, how] { quit(how); },
             [this, how](const caf::error&) { quit(how); });
   drop_links();

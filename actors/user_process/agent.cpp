@@ -135,6 +135,8 @@ void agent_state::handle_frame(process_frame_kind kind, uint64_t number,
     return pause();
   case process_frame_kind::resumed:
     return resume();
+  case process_frame_kind::failed:
+    return lose_failed(body);
   default:
     refuse_kind(kind);
   }

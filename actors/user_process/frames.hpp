@@ -29,6 +29,7 @@ enum class process_frame_kind : uint32_t {
   paused = 5,   ///< The process has left its loop, and asks for no leases.
   resumed = 6,  ///< The process is in its loop again.
   tried = 7,    ///< Whether memory of its GPU could be opened.
+  failed = 8,   ///< The program ends with an error: its text. The last frame.
 
   // From the worker.
   welcome = 65,    ///< The answer to hello; the number is the version.

@@ -67,7 +67,9 @@ void external_scorer_state::begin_next() {
 void external_scorer_state::handle_frame(process_frame_kind kind,
                                          uint64_t number,
                                          const std::string& body) {
-  if (kind != process_frame_kind::scored)
+  if (kind == process_frame_kind::failed)
+    lose_failed(body);
+  else if (kind != process_frame_kind::scored)
     refuse_kind(kind);
   else if (!job_ || job_->what.value != number)
     lose_over("sent a score that it was not asked for");

@@ -1,7 +1,11 @@
 #include "actors/user_process/user_process_state.hpp"
 
+#include "actors/recording/console.hpp"
+#include "actors/recording/first_failure.hpp"
 #include "actors/runtime/unexpected.hpp"
 #include "config/text/value.hpp"
+
+#include <span>
 
 namespace troupe {
 
@@ -24,6 +28,18 @@ void user_process_state::lose(const caf::error& why) {
 
 void user_process_state::lose_over(const std::string& deed) {
   lose(caf::make_error(errc::protocol_violation, who() + " " + deed));
+}
+
+void user_process_state::lose_failed(const std::string& body) {
+  external::body_reader in{std::as_bytes(std::span{body})};
+  auto said = recording::read_reason(in.text());
+  if (!in.complete() || said.what.empty())
+    return lose_over("sent an error of another form");
+  said.lines.insert(said.lines.begin(), said.what);
+  for (const auto& line : said.lines)
+    recording::say(line);
+  lose(
+    caf::make_error(errc::failed, who() + " has failed: " + said.lines.back()));
 }
 
 void user_process_state::refuse_kind(external::process_frame_kind kind) {

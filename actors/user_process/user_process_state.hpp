@@ -47,6 +47,10 @@ protected:
   /// Gives the process up, since it broke the rules. @param deed "sent ..."
   void lose_over(const std::string& deed);
 
+  /// Gives the process up, since it says that it has failed. @param body The
+  /// frame's, whose text goes to the log; its last line says why.
+  void lose_failed(const std::string& body);
+
   /// Gives the process up, since it sent a frame that nobody knows.
   void refuse_kind(external::process_frame_kind kind);
 

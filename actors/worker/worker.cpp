@@ -28,6 +28,7 @@ worker_actor::behavior_type worker_state::make_behavior() {
     },
     [this](leave_atom) { return finish_before_leaving(); },
     [](ping_atom) {},
+    [this](report_atom) { return parts_.stacks ? parts_.stacks() : ""; },
     [this](stop_atom, const run_end& how) { stop(how); },
   };
 }

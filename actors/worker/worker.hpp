@@ -12,6 +12,7 @@
 #include "messages/interfaces.hpp"
 
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -22,6 +23,9 @@ struct worker_parts {
   loader_actor loader;
   session_client_actor session; ///< Gets this worker its place in the cluster.
   last_weights last{}; ///< Who takes the weights that the run ends with.
+  /// What the user's program is doing, as stacks of its threads; null: it has
+  /// none. Takes up to half a second.
+  std::function<std::string()> stacks{};
 };
 
 class worker_state {

@@ -4,14 +4,17 @@
 
 #include "actors/own_loop/training.hpp"
 #include "actors/recording/console.hpp"
+#include "actors/recording/log_lines.hpp"
 #include "actors/runtime/inline_execution.hpp"
 #include "actors/server/parameter_server.hpp"
 #include "apps/checkpoint/checkpoint.hpp"
+#include "apps/cli/error_file.hpp"
 #include "apps/cli/joint_end.hpp"
 #include "apps/cli/leash.hpp"
 #include "apps/cli/list_datasets.hpp"
 #include "apps/cli/list_devices.hpp"
 #include "apps/cli/list_networks.hpp"
+#include "apps/cli/log_choice.hpp"
 #include "apps/cli/signals.hpp"
 #include "apps/data/data.hpp"
 #include "apps/evaluation/evaluation.hpp"
@@ -138,6 +141,7 @@ void complain(const std::string& line) {
 /// Reports the failure to the user; returns the exit status for it.
 exit_status complain_of(const std::exception& err) {
   complain(one_line(err));
+  app::write_error_file(one_line(err));
   auto known = dynamic_cast<const failure*>(&err);
   return known != nullptr ? known->status() : exit_status::failed;
 }
@@ -157,6 +161,8 @@ auto or_leave(F start) {
 exit_status leave_with(const run_end& how) {
   if (!how.line.empty())
     complain(how.line);
+  if (how.failed())
+    app::write_error_file(how.line);
   recording::console::standard_output().flush();
   return static_cast<exit_status>(how.status);
 }
@@ -188,16 +194,18 @@ exit_status run_virtual(const config::resolved& config,
   return leave_with(app::run_in_virtual_time(config, options));
 }
 
-exit_status run_replay(const config::invocation& call,
-                       app::signal_pump& signals) {
-  auto plan = app::plan_replay(
-    call, [](const std::string& line) { std::cout << line << std::endl; });
-  return run_virtual(plan->config, signals, {}, plan);
+/// Prints a line at once, before the run begins.
+void say(const std::string& line) {
+  auto text = recording::log_lines::of_process().make(line);
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
 }
 
-void say(const std::string& line) {
-  std::puts(line.c_str());
-  std::fflush(stdout);
+exit_status run_replay(const config::invocation& call,
+                       app::signal_pump& signals) {
+  auto plan = app::plan_replay(call, say);
+  app::choose_log_form(plan->config.values);
+  return run_virtual(plan->config, signals, {}, plan);
 }
 
 void say_device(const std::string& chosen) {
@@ -327,6 +335,8 @@ exit_status run(const config::resolved& config, app::meeting_file* meeting,
 int main(int argc, char** argv) {
   try {
     app::take_leash();
+    const std::vector<std::string> arguments{argv + (argc > 0), argv + argc};
+    app::choose_log_form_early(arguments, config::process_environment());
     if (argc > 1 && std::string_view{argv[1]} == "compare") {
       app::prefer_large_pages();
       app::signal_pump signals;
@@ -350,9 +360,10 @@ int main(int argc, char** argv) {
     app::signal_pump signals;
     app::require_run_is_here(app::this_life());
     app::earlier_start earlier;
-    auto call = config::parse_command_line(
-      std::vector<std::string>(argv + (argc > 0), argv + argc),
-      config::process_environment(), app::make_run_finder(earlier, say));
+    auto call =
+      config::parse_command_line(arguments, config::process_environment(),
+                                 app::make_run_finder(earlier, say));
+    app::choose_log_form(call.config.values);
     if (call.what == config::action::check)
       call.text = app::plan_with_model(call.config);
     if (call.what == config::action::list_networks)

@@ -1,5 +1,6 @@
 #include "apps/cli/signals.hpp"
 
+#include "actors/recording/log_lines.hpp"
 #include "config/text/failure.hpp"
 
 #include <poll.h>
@@ -66,8 +67,9 @@ void signal_pump::watch_start() const {
     continue;
   if (what[1].revents != 0)
     return;
-  std::fputs("trainer_node: stopped by a signal before the run began\n",
-             stderr);
+  auto line = recording::log_lines::of_process().make(
+    "trainer_node: stopped by a signal before the run began");
+  std::fputs(line.c_str(), stderr);
   std::_Exit(static_cast<int>(exit_status::try_again));
 }
 

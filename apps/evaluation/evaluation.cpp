@@ -1,5 +1,6 @@
 #include "apps/evaluation/evaluation.hpp"
 
+#include "actors/recording/log_lines.hpp"
 #include "actors/recording/metrics_log.hpp"
 #include "actors/recording/notes.hpp"
 #include "actors/recording/progress.hpp"
@@ -35,7 +36,8 @@ namespace {
 namespace fs = std::filesystem;
 
 void print_line(const std::string& line) {
-  std::printf("%s\n", line.c_str());
+  auto text = recording::log_lines::of_process().make(line);
+  std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
 }
 
@@ -118,7 +120,8 @@ public:
 
 private:
   uint64_t all_;
-  bool on_ = terminal_width() > 0;
+  bool on_ =
+    terminal_width() > 0 && !recording::log_lines::of_process().is_json();
   bool shown_ = false;
   wall_clock clock_;
   double next_ = 0.5;

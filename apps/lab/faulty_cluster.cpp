@@ -27,7 +27,7 @@ namespace {
 using simulation::invariant_checker;
 using simulation::network;
 
-void kill(const caf::strong_actor_ptr& who) {
+void end_actor(const caf::strong_actor_ptr& who) {
   caf::anon_send_exit(caf::actor_cast<caf::actor>(who), caf::exit_reason::kill);
 }
 
@@ -47,7 +47,7 @@ public:
   void add(const Handle& who) {
     auto one = caf::actor_cast<caf::strong_actor_ptr>(who);
     if (over_)
-      kill(one);
+      end_actor(one);
     else
       actors_.push_back(std::move(one));
   }
@@ -55,7 +55,7 @@ public:
   void end() {
     over_ = true;
     for (const auto& one : std::exchange(actors_, {}))
-      kill(one);
+      end_actor(one);
   }
 
 private:
@@ -97,7 +97,7 @@ public:
     close_server();
     for (const auto& [who, its] : std::exchange(processes_, {}))
       its->end();
-    kill(fault_injector_);
+    end_actor(fault_injector_);
   }
 
   std::optional<std::string> breach() {
@@ -251,7 +251,7 @@ private:
 
   void close_server() {
     if (auto gone = std::exchange(server_, std::nullopt))
-      std::ranges::for_each(gone->actors, kill);
+      std::ranges::for_each(gone->actors, end_actor);
   }
 
   std::optional<local_server> find() const {

@@ -1,5 +1,6 @@
 #include "apps/lab/virtual_run.hpp"
 
+#include "actors/recording/log_lines.hpp"
 #include "actors/runtime/virtual_time.hpp"
 #include "actors/runtime/wall_clock.hpp"
 #include "apps/lab/virtual_cluster.hpp"
@@ -9,7 +10,9 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 
+#include <chrono>
 #include <optional>
+#include <utility>
 
 namespace troupe::app {
 
@@ -22,6 +25,29 @@ constexpr double look_interval = 0.02;
 
 /// The same with faults, where invariants are checked, too.
 constexpr size_t with_faults = 64;
+
+/// While it lives, lines have the time of the system.
+class lines_in_virtual_time {
+public:
+  explicit lines_in_virtual_time(caf::actor_system& system)
+    : before_(recording::log_lines::of_process().take_time_from([&system] {
+        return std::chrono::duration<double>{
+          system.clock().now().time_since_epoch()}
+          .count();
+      })) {
+    // nop
+  }
+
+  ~lines_in_virtual_time() {
+    recording::log_lines::of_process().take_time_from(std::move(before_));
+  }
+
+  lines_in_virtual_time(const lines_in_virtual_time&) = delete;
+  lines_in_virtual_time& operator=(const lines_in_virtual_time&) = delete;
+
+private:
+  recording::log_lines::clock before_;
+};
 
 /// Handles all messages that are ready, then those of the next timer. False
 /// when nothing is left.
@@ -44,6 +70,9 @@ run_end run_in_virtual_time(const config::resolved& config,
   virtual_time::choose(settings);
   caf::actor_system system{settings};
   system.await_actors_before_shutdown(false);
+  std::optional<lines_in_virtual_time> clock;
+  if (!options.silent)
+    clock.emplace(system);
   std::optional<run_end> how;
   auto cluster = start_virtual_cluster(system, config, options,
                                        [&](const run_end& end) { how = end; });

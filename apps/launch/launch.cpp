@@ -1,5 +1,6 @@
 #include "apps/launch/launch.hpp"
 
+#include "actors/recording/log_lines.hpp"
 #include "apps/launch/hosts/local_host.hpp"
 #include "apps/launch/launch_plan.hpp"
 #include "apps/launch/launcher.hpp"
@@ -19,8 +20,15 @@ namespace troupe::app {
 namespace {
 
 void say_line(const std::string& line) {
-  std::puts(line.c_str());
+  std::fputs(recording::log_lines::of_process().make(line).c_str(), stdout);
   std::fflush(stdout);
+}
+
+/// The form of the launch's own lines.
+void choose_form(const launch_plan& plan) {
+  if (plan.servers.front().as_json)
+    recording::log_lines::of_process().use_json(
+      recording::origin_of_process("launch", {}));
 }
 
 exit_status run_here(const launch_call& call, launch_facts facts) {
@@ -33,7 +41,9 @@ exit_status run_here(const launch_call& call, launch_facts facts) {
   facts.make_folder = [&](const std::string& network) {
     return here.front()->make_folder(network);
   };
-  return run_launch(plan_launch(call, facts), here);
+  auto plan = plan_launch(call, facts);
+  choose_form(plan);
+  return run_launch(plan, here);
 }
 
 exit_status run_there(const launch_call& call, launch_facts facts) {
@@ -63,6 +73,7 @@ exit_status run_there(const launch_call& call, launch_facts facts) {
     return there.front()->make_folder(network);
   };
   auto plan = plan_launch(call, facts);
+  choose_form(plan);
   for (const auto& line : describe_hosts(call.hosts, plan, folders))
     say_line(line);
   for (const auto& line : plan.warnings)

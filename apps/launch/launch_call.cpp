@@ -1,6 +1,8 @@
 #include "apps/launch/launch_call.hpp"
 
 #include "config/text/failure.hpp"
+#include "config/text/settings.hpp"
+#include "config/text/value.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -47,6 +49,12 @@ const config::verb launch_verb{
     "DIR",
     "a folder for what each process prints",
     config::file_path(),
+    {},
+    true},
+   {"log-format",
+    config::alternatives<config::log_form>(),
+    "the form of all lines; the same as --log-format of all nodes",
+    config::any_text(),
     {},
     true},
    {"topology",

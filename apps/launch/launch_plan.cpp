@@ -5,6 +5,7 @@
 #include "config/schema/paths.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
+#include "config/text/value.hpp"
 #include "config/values/address.hpp"
 
 #include <algorithm>
@@ -67,6 +68,9 @@ public:
       flags_ = joined({flags_, {"--workers", call_.flags.text("workers")}});
     if (call_.flags.has("topology"))
       flags_ = joined({flags_, {"--topology", call_.flags.text("topology")}});
+    if (call_.flags.has("log-format"))
+      flags_ =
+        joined({flags_, {"--log-format", call_.flags.text("log-format")}});
     shards_ = static_cast<uint32_t>(call_.flags.whole("ps"));
     config_ = settings(unchecked);
     if (config_.values.cluster.workers > most_processes)
@@ -94,6 +98,7 @@ public:
     out.no_progress_limit =
       static_cast<uint32_t>(call_.flags.whole("no-progress-limit"));
     out.grace = all.cluster.grace;
+    out.dumps_stacks = all.cluster.hang_dump;
     continued_run run{all.training.train_dir,
                       all.training.overwrite ||
                         all.training.resume.has_value()};
@@ -245,6 +250,7 @@ private:
 
   /// Adds what the environment of any process has.
   void complete(child_plan& one) const {
+    one.as_json = as_json();
     auto is_server = !is_of_peers() && one.name.starts_with("ps");
     if (!is_server)
       one.environment.merge(little_spinning(facts_.variables));
@@ -322,6 +328,10 @@ private:
     return path != nullptr && path->needs_gpu ? 1 : 0;
   }
 
+  bool as_json() const {
+    return config_.values.cluster.log_format == config::log_form::json;
+  }
+
   /// The variables by which a command finds the cluster and takes its share of
   /// the cores; the share is left out if the user has set the number of
   /// threads.
@@ -332,6 +342,8 @@ private:
       {"TROUPE_CLUSTER_PORT", std::to_string(cluster.port)},
       {"TROUPE_TRAINER_NODE", facts_.program}};
     out.insert(trust_.begin(), trust_.end());
+    if (const auto& key = config::key_of("cluster.log-format"); as_json())
+      out[key.variable()] = key.get(config_.values);
     auto threads = facts_.variables.find("OMP_NUM_THREADS");
     if (threads == facts_.variables.end() || threads->second.empty())
       out["OMP_NUM_THREADS"] = std::to_string(std::max<size_t>(

@@ -27,6 +27,7 @@ struct launch_plan {
   double grace = 25; ///< s in which all of them have to end, once told to stop.
   std::filesystem::path logs; ///< Folder; empty: none.
   std::vector<std::string> warnings{};
+  bool dumps_stacks = true; ///< Of a program that is told to end, if it hangs.
 };
 
 /// What the plan depends on besides the command line.

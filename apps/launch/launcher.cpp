@@ -1,6 +1,10 @@
 #include "apps/launch/launcher.hpp"
 
+#include "actors/recording/log_lines.hpp"
 #include "actors/recording/progress.hpp"
+#include "actors/user_process/python_stacks.hpp"
+#include "apps/launch/failure_report.hpp"
+#include "apps/launch/node_lines.hpp"
 #include "apps/startup/resources.hpp"
 #include "apps/startup/stop_signals.hpp"
 
@@ -117,6 +121,7 @@ private:
         end_those_left();
     }
     auto out = status();
+    say_who_failed(out);
     if (out == exit_status::failed || out == exit_status::usage)
       say_why();
     return out;
@@ -137,6 +142,7 @@ private:
     bool connected = false; ///< Since its last start, if it runs a node.
     bool told_late = false; ///< To end, since it has not found the server.
     std::vector<std::string> last_words{}; ///< Of its last start.
+    line_tail tail{};                      ///< Of its last start.
   };
 
   exit_status status() const {
@@ -151,15 +157,17 @@ private:
     return exit_status::failed;
   }
 
-  void pass_on(node& who, const std::string& line) {
+  void pass_on(node& who, const std::string& shown) {
+    auto line = recording::line_in(shown).value_or(shown);
     if (who.is_server && line.starts_with(config::first_gradient))
       return note_progress(line.substr(config::first_gradient.size()));
+    who.tail.add(line);
     if (who.is_server && line.starts_with(last_word))
-      who.last_words.push_back(line);
+      who.last_words.push_back(shown);
     who.connected = who.connected || line.starts_with(first_word);
     if (who.is_server && line.starts_with(word_of_port))
       who.listens = line.substr(word_of_port.size());
-    say(who, line);
+    print_line(who, shown);
   }
 
   /// A gradient of this worker, and so of the servers' run, is in the weights.
@@ -178,8 +186,36 @@ private:
            one.fruitless >= plan_.no_progress_limit;
   }
 
+  /// Says something about a process.
   void say(const node& who, const std::string& line) {
-    say_line(prefix_of(who) + line);
+    print_line(who, in_form(who, line));
+  }
+
+  /// A line of a process, or about it, in the form that the user wants.
+  std::string in_form(const node& who, const std::string& line) const {
+    return who.plan.as_json ? json_line_of(origin_of(who), line) : line;
+  }
+
+  recording::log_origin origin_of(const node& who) const {
+    return app::origin_of(who.plan.name, who.running ? who.running->pid() : 0,
+                          hosts_.at(who.plan.host)->name());
+  }
+
+  bool is_here(const node& who) const {
+    return hosts_.at(who.plan.host)->name().empty();
+  }
+
+  void print_line(const node& who, const std::string& shown) {
+    say_line(who.plan.as_json ? shown : prefix_of(who) + shown);
+  }
+
+  void say_who_failed(exit_status how) {
+    for (const auto& [name, line] :
+         failures_.remarks(how == exit_status::failed)) {
+      auto who = std::ranges::find(
+        all_, name, [](const node& one) { return one.plan.name; });
+      say(*who, line);
+    }
   }
 
   void say_line(const std::string& line) {
@@ -220,12 +256,14 @@ private:
     auto plan = one.plan;
     if (one.starts > 0 && plan_.of_peers && one.is_server)
       plan.command = command_to_join(plan.command, lead_->listens);
+    if (one.is_server && is_here(one) && !failures_.path().empty())
+      plan.environment[recording::failures_variable] = failures_.path();
     if (!plan_.logs.empty() && !one.log)
       one.log = open_log(plan_.logs / (plan.name + ".log"));
     // Behind the prefix a narrow terminal has no room for a line of progress.
     auto columns = terminal_width();
     auto before = prefix_of(one).size();
-    auto draws = &one == lead_ && columns > 2 * before;
+    auto draws = &one == lead_ && columns > 2 * before && !plan.as_json;
     one.running =
       hosts_.at(plan.host)->start(plan, draws ? columns - before : 0);
     one.fruitless = one.starts > 0 && !one.contributes ? one.fruitless + 1 : 0;
@@ -235,6 +273,7 @@ private:
     one.listens.clear();
     one.connected = false;
     one.last_words.clear();
+    one.tail = {};
   }
 
   static std::shared_ptr<FILE> open_log(const std::filesystem::path& file) {
@@ -283,7 +322,8 @@ private:
   }
 
   void read_from(node& one) {
-    one.running->read([&](const std::string& line) {
+    one.running->read([&](const std::string& printed) {
+      auto line = in_form(one, printed);
       if (one.log) {
         std::fprintf(one.log.get(), "%s\n", line.c_str());
         std::fflush(one.log.get());
@@ -300,7 +340,9 @@ private:
     was_stopped_ = was_stopped_ || (one.is_server && status == 75);
     auto then = then_of(one, status, again);
     again = again && !is_fruitless(one);
-    if (!told_ && (!in_order || (status == 2 && !one.is_server)))
+    auto failed = !in_order || (status == 2 && !one.is_server);
+    note_end(one, status, failed);
+    if (!told_ && failed)
       say(one, "ended with status " + std::to_string(status) + then);
     if (again) {
       one.running->kill_rest(); // It may have ports, or a device.
@@ -335,6 +377,20 @@ private:
     return status == final_status && plan_.restarts > 0
              ? ": asks not to be started again"
              : "";
+  }
+
+  /// What ends because it was told to has not failed; after a lead has failed,
+  /// everything ends because of that. A server that refuses its settings has
+  /// said so, and nothing has begun.
+  void note_end(const node& one, int status, bool failed) {
+    auto told = told_ || one.told_late;
+    auto lead_failed =
+      lead_status_ && *lead_status_ != 0 && *lead_status_ != 75;
+    if (stopping_ || refused_ || lead_status_ == 2 ||
+        (!lead_failed && (told || !failed)))
+      return;
+    failures_.note({one.plan.name, origin_of(one), status, one.tail.lines(),
+                    lead_failed && failures_.any()});
   }
 
   /// Who leads the peers that are left when one has died: that which has been
@@ -421,14 +477,26 @@ private:
   /// Tells those that are left to end; kills them if they were told before.
   void end_those_left() {
     for (auto& one : all_)
-      if (!one.done)
+      if (!one.done) {
+        if (plan_.dumps_stacks && !told_)
+          take_stacks_of(one);
         one.running->signal(told_ ? SIGKILL : SIGTERM);
+      }
     told_ = true;
     deadline_ = clock::now() + (end_by_ ? for_last_words : patience);
   }
 
+  /// Has a program that hangs write its stacks to its log.
+  void take_stacks_of(node& one) {
+    if (one.running->pid() == 0)
+      return; // On another machine.
+    external::stacks_of(one.running->pid());
+    look_at(one);
+  }
+
   const launch_plan& plan_;
   const hosts& hosts_;
+  failure_report failures_;
   signals signals_;
   std::list<node> all_;
   node* lead_ = nullptr;           ///< Its status is that of the run.

@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -253,12 +252,6 @@ size_t terminal_width() {
   if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
     return 0;
   return size.ws_col == 0 ? 80 : size.ws_col;
-}
-
-double time_of_day() {
-  std::chrono::duration<double> since =
-    std::chrono::system_clock::now().time_since_epoch();
-  return since.count();
 }
 
 } // namespace troupe::app

@@ -85,7 +85,4 @@ gpu_exchange_for(const config::settings& settings,
 /// Columns of the terminal on stdout; 0 when stdout is not a terminal.
 size_t terminal_width();
 
-/// Seconds since 1970.
-double time_of_day();
-
 } // namespace troupe::app

@@ -1,5 +1,6 @@
 #include "apps/trainer_node/origin.hpp"
 
+#include "actors/recording/log_lines.hpp"
 #include "actors/server/restore.hpp"
 #include "actors/server/restore_ledger.hpp"
 #include "actors/worker/error_feedback.hpp"
@@ -234,6 +235,7 @@ void begin_life(origin& from, parameter_server_parts& parts,
     config::remove_run(folder);
   }
   from.claim = models::note_life(folder, parts.life().value);
+  recording::log_lines::of_process().seated({}, parts.life().value);
   // It would tell other processes that the run is over.
   models::remove_file(folder / "summary.json");
   if (from.checkpoint) {

@@ -4,6 +4,7 @@
 #include "actors/own_loop/training.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/user_process/agent.hpp"
+#include "actors/user_process/python_stacks.hpp"
 #include "actors/user_process/scorer.hpp"
 #include "actors/weights/server_model.hpp"
 #include "actors/worker/worker.hpp"
@@ -70,7 +71,10 @@ worker_actor make_worker(caf::actor_system& system,
                         computing.memory});
   return spawn<worker_actor, worker_state>(
     system, placement::scheduled,
-    worker_parts{agent, agent, session, {agent, shape_of(layout)}});
+    worker_parts{
+      agent, agent, session, {agent, shape_of(layout)}, [line = by.line] {
+        return external::stacks_of(line->pid());
+      }});
 }
 
 evaluator_actor make_evaluator(caf::actor_system& system,

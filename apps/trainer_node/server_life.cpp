@@ -2,6 +2,7 @@
 
 #include "actors/admission/coordinator.hpp"
 #include "actors/recording/console.hpp"
+#include "actors/recording/log_lines.hpp"
 #include "actors/recording/recorder.hpp"
 #include "actors/runtime/spawning.hpp"
 #include "actors/server/checkpoint_writer.hpp"
@@ -10,6 +11,7 @@
 #include "apps/startup/resources.hpp"
 #include "config/sources/resolve.hpp"
 
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <utility>
@@ -29,9 +31,15 @@ recorder_parts make_recorder_parts(const config::settings& settings,
   out.workers = settings.cluster.workers;
   out.shards = settings.cluster.shards;
   out.seed = settings.training.seed;
-  out.terminal_width = terminal_width();
-  out.started_at = is_virtual(settings) ? 0 : time_of_day();
+  auto as_json = settings.cluster.log_format == config::log_form::json;
+  out.terminal_width = as_json ? 0 : terminal_width();
+  out.started_at = is_virtual(settings) ? 0 : recording::time_of_day();
   out.silent = silent;
+  out.names_processes = !is_virtual(settings);
+  if (const auto* launch = std::getenv(recording::failures_variable);
+      launch != nullptr && !is_virtual(settings))
+    out.failures = launch;
+  out.without_progress = as_json && is_virtual(settings);
   out.gathers = is_virtual(settings) && settings.simulation.gradients == "none";
   if (from.checkpoint)
     out.resume_step = from.checkpoint->manifest.step();
@@ -132,7 +140,8 @@ server_life open_server(caf::actor_system& system, const life_options& options,
     coordinator_parts{membership_rules_of(settings),
                       pings ? settings.cluster.liveness_timeout : 0, from.life,
                       all.lead, all.supervisor, assignment_of(settings, from),
-                      outlived_by_nodes(settings)});
+                      outlived_by_nodes(settings),
+                      settings.cluster.hang_dump && !is_virtual(settings)});
   all.guard("coordinator", coordinator);
   return {{all.lead, coordinator},
           std::move(all.actors),

@@ -14,18 +14,13 @@ namespace {
 
 /// The settings that a replay may change; `resume` is the place of the
 /// checkpoint.
-constexpr std::array<std::string_view, 12> of_the_replay{
-  "training.train-dir",
-  "training.init",
-  "training.overwrite",
-  "training.resume",
-  "training.tape",
-  "training.max-steps",
-  "training.compute",
-  "training.compute-socket",
-  "training.compute-timeout",
-  "data.data-dir",
-  "checkpoint.checkpoint-freq",
+constexpr std::array<std::string_view, 13> of_the_replay{
+  "cluster.log-format",      "training.train-dir",
+  "training.init",           "training.overwrite",
+  "training.resume",         "training.tape",
+  "training.max-steps",      "training.compute",
+  "training.compute-socket", "training.compute-timeout",
+  "data.data-dir",           "checkpoint.checkpoint-freq",
   "checkpoint.keep"};
 
 /// Settings of the run that do not apply to a replay.

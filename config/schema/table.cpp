@@ -134,6 +134,9 @@ void add_cluster(std::vector<key>& table) {
     "the parameter server after a checkpoint and the summary, a worker "
     "after the gradient that it computes",
     seconds);
+  at.add("hang-dump", &s::hang_dump, scope::node, "BOOL",
+         "a Python program that hangs writes the stacks of its threads to its "
+         "log, before it counts as lost or a launch kills it");
   at.add("transport", &s::transport, scope::node, choices(transport_names()),
          "the path that tensors take; auto: the best that both ends share",
          one_of{transport_names()});
@@ -147,6 +150,9 @@ void add_cluster(std::vector<key>& table) {
          "on a path between hosts, gradients leave while backward makes them, "
          "and forward begins before all weights are there; auto: where "
          "sending takes long beside computing");
+  at.add("log-format", &s::log_format, scope::start, "",
+         "the form of the lines that this process prints; json: an object for "
+         "each, with time, level, role, rank, host and process id");
 }
 
 void add_training(std::vector<key>& table) {

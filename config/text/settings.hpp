@@ -102,6 +102,12 @@ enum class topology_kind : uint8_t {
   peers ///< Every node is a worker and has a shard; node 0 also leads.
 };
 
+/// The form of the lines that a process prints.
+enum class log_form : uint8_t {
+  plain, ///< Text for people.
+  json   ///< An object for each line, for programs that collect logs.
+};
+
 /// [cluster] Where the cluster meets and how long it waits.
 struct cluster_settings {
   std::string host = "127.0.0.1"; ///< Where the PS listens; all connect to it.
@@ -149,10 +155,13 @@ struct cluster_settings {
   std::optional<double> hang_timeout;
   /// s in which a node that is told to stop has to end.
   double grace = 25;
+  /// Whether a program that is given up since it hangs writes its stacks first.
+  bool hang_dump = true;
   std::string transport = "auto"; ///< auto | inproc | shm | stream | chunked
   /// How gradients are compressed: none | fp16 | bf16 | int8 | topk(share=...)
   std::string compression = "none";
   overlap_rule overlap = overlap_rule::automatic; ///< For workers.
+  log_form log_format = log_form::plain;
 
   /// Whether the number of workers varies between limits. Peers have their own
   /// way when their number changes.

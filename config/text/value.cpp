@@ -40,6 +40,11 @@ constexpr std::array topology_words{
   choice<topology_kind>{topology_kind::peers, "peers"},
 };
 
+constexpr std::array log_form_words{
+  choice<log_form>{log_form::plain, "plain"},
+  choice<log_form>{log_form::json, "json"},
+};
+
 constexpr std::array bad_sample_words{
   choice<bad_sample_rule>{bad_sample_rule::fail, "fail"},
   choice<bad_sample_rule>{bad_sample_rule::skip, "skip"},
@@ -137,6 +142,10 @@ choices<overlap_rule> words(overlap_rule) {
 
 choices<topology_kind> words(topology_kind) {
   return topology_words;
+}
+
+choices<log_form> words(log_form) {
+  return log_form_words;
 }
 
 choices<bad_sample_rule> words(bad_sample_rule) {

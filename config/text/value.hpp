@@ -47,6 +47,7 @@ choices<decay_exclusion> words(decay_exclusion);
 choices<autocast_kind> words(autocast_kind);
 choices<overlap_rule> words(overlap_rule);
 choices<topology_kind> words(topology_kind);
+choices<log_form> words(log_form);
 choices<best_rule> words(best_rule);
 choices<parallel_mode> words(parallel_mode);
 choices<pipeline_order> words(pipeline_order);

@@ -9,6 +9,7 @@ import re
 from importlib import metadata
 from pathlib import Path
 
+from troupe import failures
 from troupe.description import describe
 from troupe.errors import Error
 from troupe.evaluator import Evaluator
@@ -18,6 +19,10 @@ from troupe.run import Run
 from troupe.worker import Worker
 
 __all__ = ["Error", "Evaluator", "Lease", "Run", "Worker", "describe", "launch", "serve"]
+
+
+if failures.has_file():
+    failures.watch()
 
 
 def _version() -> str:

@@ -10,12 +10,17 @@ import tempfile
 import time
 from collections.abc import Sequence
 
+from troupe import frames
 from troupe.errors import Error
+from troupe.failures import ERROR_FILE
 from troupe.frames import Connection, Frame
-from troupe.program import find, start, why_not_loaded
+from troupe.program import find, last_word, start, why_not_loaded
 
 #: Seconds that the program has to open its socket, and as many to end.
 _PATIENCE = 60.0
+
+#: Seconds that it has to tell the run why this process fails.
+_PATIENCE_TO_SAY_SO = 3.0
 
 
 class Node:
@@ -53,6 +58,7 @@ class Node:
             stderr=self._log,
             start_new_session=True,  # Ctrl-C is for this process, which then ends the program.
             pass_fds=passed,
+            without=[ERROR_FILE],  # This process says itself why it fails.
         )
         try:
             self._connect(where)
@@ -91,8 +97,8 @@ class Node:
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").split("\n")
         for line in reversed(lines):
-            if line.startswith("trainer_node: "):
-                return Error(line.removeprefix("trainer_node: "))
+            if (said := last_word(line)) is not None:
+                return Error(said)
         said = why_not_loaded(self._program, lines)
         return Error(said or f"trainer_node has ended without a reason, with exit status {status}")
 
@@ -111,6 +117,12 @@ class Node:
         computed now."""
         if self.process is not None and self.end is None and self.process.poll() is None:
             self.process.send_signal(number)
+
+    def fail(self, text: str) -> None:
+        """Tells the program that this process fails, and gives it time to pass that on."""
+        if self.process is not None and self.end is None:
+            self.send(frames.FAILED, 0, frames.text(text))
+            _ended_within(_PATIENCE_TO_SAY_SO, self.process)
 
     def stop(self) -> None:
         """Ends the program, if it has not ended, and waits until it has."""

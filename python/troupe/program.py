@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import shutil
@@ -53,13 +54,33 @@ def environment(program: str) -> dict[str, str]:
     return out
 
 
-def start(command: Sequence[str], **options: Any) -> subprocess.Popen:
-    """Starts the program, which ends with this process, however that ends."""
+def start(
+    command: Sequence[str], without: Iterable[str] = (), **options: Any
+) -> subprocess.Popen:
+    """Starts the program, which ends with this process, however that ends.
+
+    Args:
+        without: Variables that it does not get.
+        options: Of Popen.
+    """
     leashed = {**environment(command[0]), _LEASH: str(os.getpid())}
+    for variable in without:
+        leashed.pop(variable, None)
     try:
         return subprocess.Popen(command, env=leashed, **options)
     except OSError as why:
         raise Error(f"{command[0]} cannot be started: {why.strerror}") from None
+
+
+def last_word(line: str) -> str | None:
+    """The reason for its end, if the program gives it in this line."""
+    if line.startswith('{"level":'):  # --log-format json
+        try:
+            line = json.loads(line)["message"]
+        except (ValueError, KeyError):
+            return None
+    begin = "trainer_node: "
+    return line.removeprefix(begin).strip() if line.startswith(begin) else None
 
 
 def why_not_loaded(program: str, lines: Iterable[str]) -> str | None:
@@ -337,7 +358,7 @@ class _Lines:
             self.why_not_loaded = self.why_not_loaded or why_not_loaded(self._program, [text])
             if self.why_not_loaded is not None:
                 continue
-            if text.startswith("trainer_node: "):
+            if last_word(text) is not None:
                 self._last.append(text)
             else:
                 _say(text)
@@ -348,7 +369,7 @@ class _Lines:
         if not silent:
             for text in self._last:
                 _say(text)
-        return " ".join(x.removeprefix("trainer_node: ").strip() for x in self._last)
+        return " ".join(last_word(text) or "" for text in self._last)
 
 
 def _say(text: str) -> None:

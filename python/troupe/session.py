@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from troupe import frames, gpu
+from troupe import failures, frames, gpu, stacks
 from troupe.blocks import Block, GpuRegion, Region, Tensors, device_of, read_welcome
 from troupe.description import tensors_of
 from troupe.errors import Error
@@ -39,6 +39,11 @@ def number_of(name: str, value: Any) -> float:
         return float(value.detach() if isinstance(value, torch.Tensor) else value)
     except (TypeError, ValueError, RuntimeError):
         raise Error(f"the metric {name} is no number") from None
+
+
+def _tell_of_failure(text: str) -> None:
+    if _open is not None:
+        _open.fail(text)
 
 
 def _leave_to_parent() -> None:
@@ -96,7 +101,10 @@ class Session:
         self.stopping: str | None = None
         self.node = Node(role, replay)
         self.at_close(stop_by_signals(self.node))
+        self._is_replay = replay is not None
         _open = self
+        stacks.offer()
+        failures.watch(_tell_of_failure)
         atexit.register(self.close)
 
     def join(
@@ -243,6 +251,13 @@ class Session:
         """Has this called when the session closes."""
         self._at_close.append(call)
 
+    def fail(self, text: str) -> None:
+        """Tells the run that this program ends with an error, and waits until the node
+        has said so. Does nothing when the run is over, or was not joined."""
+        joined = hasattr(self, "run") and not self._is_replay
+        if joined and not self.closed and os.getpid() == self.process_id:
+            self.node.fail(text)
+
     def close(self) -> None:
         """Leaves the run."""
         global _open
@@ -276,5 +291,7 @@ class Participant:
     def __enter__(self: _P) -> _P:
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, where: object) -> None:
+        if isinstance(error, Exception):
+            self._session.fail(failures.text_of(error))
         self.close()

@@ -41,6 +41,7 @@ struct worker_notes {
   std::vector<std::pair<version, sequence>> kept; ///< Error feedback.
   int pings = 0;
   bool silent = false; ///< Does not answer pings.
+  std::string stacks;  ///< Of the user's program.
   bool slow = false;   ///< Does not answer `write_atom`.
   std::vector<caf::typed_response_promise<void>> unanswered;
 };
@@ -76,6 +77,7 @@ inline worker_stand_in make_worker_stand_in(actor_fixture& actors) {
           self->template make_response_promise<void>());
         return seen->unanswered.back();
       },
+      [seen](report_atom) { return seen->stacks; },
       [seen](stop_atom, const run_end& how) { seen->stopped.push_back(how); },
     };
   });

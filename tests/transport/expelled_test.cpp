@@ -143,6 +143,7 @@ worker_actor make_handle(caf::actor_system& system,
         [](write_atom, version, sequence) {},
         [](leave_atom) { return sequence{0}; },
         [](ping_atom) {},
+        [](report_atom) { return std::string{}; },
         [stopped, self](stop_atom, const run_end&) {
           *stopped = true;
           self->quit();

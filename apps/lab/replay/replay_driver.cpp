@@ -60,6 +60,7 @@ replay_driver_actor::behavior_type replay_driver_state::make_behavior() {
     [](write_atom, version, sequence) {},
     [](leave_atom) { return sequence{0}; },
     [](ping_atom) {},
+    [](report_atom) { return std::string{}; },
     [](stop_atom, const run_end&) {},
   };
 }

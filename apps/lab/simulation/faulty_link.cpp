@@ -121,6 +121,7 @@ public:
       // Only the worker's own session asks, and asks the worker itself.
       [](leave_atom) { return sequence{0}; },
       [this](ping_atom) { return ask_worker(ping_atom_v); },
+      [](report_atom) { return std::string{}; },
       [this](cancel_atom, lease_id which) {
         go_up(0, [this, which] {
           self_->send(parts_.with.modules, cancel_atom_v, which);

@@ -25,7 +25,7 @@ public:
   child(const child&) = delete;
   child& operator=(const child&) = delete;
 
-  pid_t pid() const { return pid_; }
+  pid_t pid() const override { return pid_; }
 
   /// Where its output can be read; negative when there will be no more.
   int output() const { return output_.get(); }

@@ -32,6 +32,7 @@ struct child_plan {
   size_t host = 0;                                  ///< Its number.
   /// Of the server that goes on with its run when it is started again.
   std::optional<continued_run> run{};
+  bool as_json = false; ///< Whether its lines are passed on as JSON objects.
 };
 
 /// Told of each complete line.
@@ -44,6 +45,9 @@ public:
 
   /// Takes what it has printed, and passes on complete lines.
   virtual void read(const line_taker& say) = 0;
+
+  /// Its id, if it runs on this machine; else 0.
+  virtual int pid() const { return 0; }
 
   /// The line that it is still redrawing on its terminal.
   virtual std::string live() const = 0;
@@ -63,6 +67,9 @@ public:
 class host {
 public:
   virtual ~host() = default;
+
+  /// Its name or address; empty: this machine.
+  virtual std::string name() const { return {}; }
 
   /// Throws `run_error`.
   /// @param columns Width of the terminal that it is given; 0: a pipe.

@@ -54,6 +54,7 @@ public:
   /// Its working folder there. @pre is_ready()
   const std::filesystem::path& folder() const { return folder_; }
 
+  std::string name() const override { return place_.address; }
   std::unique_ptr<process> start(const child_plan& plan,
                                  size_t columns) override;
   void list_files(std::vector<int>& out) const override;

@@ -27,6 +27,7 @@ struct office {
     if (assignment)
       parts.rules.max_ranks = workers;
     parts.liveness_timeout = 8;
+    parts.asks_for_stacks = true;
     parts.server = life_number{7};
     parts.lead = lead.handle;
     parts.supervisor = supervisor.handle;
@@ -485,4 +486,33 @@ TEST_CASE("a worker that does not compute for now has no place") {
     it.actors.kill(who.handle);
     CHECK(it.lead->left.size() == 1);
   }
+}
+
+TEST_CASE("a worker that hangs says first what its program is doing") {
+  office it{2};
+  auto who = it.new_worker();
+  who->stacks = "Thread 1\n  File x";
+  auto seat = seat_of(it.enter(who));
+  it.actors.tell(it.coordinator, detach_atom_v, seat.worker, seat.life,
+                 std::string{"hangs: no gradient for 7 s"});
+  it.actors.run();
+  REQUIRE(it.lead->left.size() == 1);
+  CHECK(it.lead->left[0].reason ==
+        "hangs: no gradient for 7 s\nThread 1\n  File x");
+}
+
+TEST_CASE("a worker that hangs and says nothing loses its place, too") {
+  office it{2};
+  auto who = it.new_worker();
+  auto seat = seat_of(it.enter(who));
+  auto hangs = [&](life_number life) {
+    it.actors.tell(it.coordinator, detach_atom_v, seat.worker, life,
+                   std::string{"hangs"});
+    it.actors.run();
+  };
+  hangs(life_number{9}); // Somebody else's.
+  CHECK(it.lead->left.empty());
+  hangs(seat.life);
+  REQUIRE(it.lead->left.size() == 1);
+  CHECK(it.lead->left[0].reason == "hangs");
 }

@@ -36,7 +36,7 @@ const std::string expected_lines =
 {"kind":"cancelled","step":1,"time":1.0,"worker":0}
 {"kind":"refused","step":1,"time":1.0,"worker":1,"reason":"not finite"}
 {"kind":"refused","step":1,"time":1.0,"worker":1,"reason":"large","norm":812.5,"median":0.5}
-{"kind":"epoch","step":2,"time":2.0,"epoch":0}
+{"kind":"epoch","step":2,"time":2.0,"epoch":0,"slowness":[1.0,null,3.25]}
 {"kind":"checkpoint","step":2,"time":2.0,"name":"step-00000002"}
 {"kind":"warning","step":2,"time":2.0,"text":"disk nearly full"}
 {"kind":"left","step":2,"time":3.0,"worker":1,"incarnation":2,"reason":"silent"}
@@ -66,7 +66,7 @@ TEST_CASE("each record is one line with its keys in order") {
   log.cancelled(1, 1, w0);
   log.refused(1, 1, w1, "not finite");
   log.refused(1, 1, w1, "large", cores::judged_norm{812.5, 0.5, true});
-  log.epoch(2, 2, 0);
+  log.epoch(2, 2, 0, {1.0, std::nullopt, 3.25});
   log.checkpoint(2, 2, "step-00000002");
   log.warning(2, 2, "disk nearly full");
   log.left(2, 3, w1, life, "silent");

@@ -24,6 +24,9 @@ TEST_CASE("a worker has the host and the process that said hello") {
   CHECK(names.of(worker_id{1}) == "node-a, pid 4711");
   CHECK(names.of(worker_id{0}) == "node-b, pid 4712");
   CHECK(names.of(worker_id{2}).empty());
+  CHECK(names.process_of(worker_id{0})->host == "node-b");
+  CHECK(names.process_of(worker_id{0})->pid == 4712);
+  CHECK_FALSE(names.process_of(worker_id{2}));
 }
 
 TEST_CASE("a place that another process takes has that one's name") {

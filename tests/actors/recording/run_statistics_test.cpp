@@ -214,3 +214,37 @@ TEST_CASE("statistics that were saved and loaded go on as if never stopped") {
                         out.staleness.histogram.end(),
                         uint64_t{0}) == out.gradients_applied);
 }
+
+TEST_CASE("slowness is a worker's time beside the median of all") {
+  run_statistics x{4};
+  CHECK(x.slowness() == std::vector<std::optional<double>>(4));
+  x.applied(w0, 1, 0, {1, 0});
+  x.applied(w0, 1, 0, {3, 9});
+  x.applied(w1, 1, 0, {1, 0});
+  x.dropped(w2, 1, {5, 0});
+  CHECK(x.slowness() ==
+        std::vector<std::optional<double>>{1, 0.5, 2.5, std::nullopt});
+  CHECK(x.take_recent_slowness() == x.slowness());
+  // Only what came since then counts.
+  x.applied(w1, 1, 0, {8, 0});
+  x.refused(w2, {2, 0});
+  CHECK(x.take_recent_slowness() == std::vector<std::optional<double>>{
+                                      std::nullopt, 1.6, 0.4, std::nullopt});
+  // And what came before a checkpoint does not.
+  proto::Counters kept;
+  x.save(kept, {});
+  run_statistics again{4};
+  again.load(kept);
+  CHECK(again.slowness() == x.slowness());
+  again.applied(w0, 1, 0, {4, 0});
+  CHECK(again.take_recent_slowness() ==
+        std::vector<std::optional<double>>{1, std::nullopt, std::nullopt,
+                                           std::nullopt});
+}
+
+TEST_CASE("workers that take no time are equally slow") {
+  run_statistics x{2};
+  x.applied(w0, 1, 0, {});
+  x.applied(w1, 1, 0, {});
+  CHECK(x.slowness() == std::vector<std::optional<double>>{1, 1});
+}

@@ -83,6 +83,21 @@ const std::string expected_text = R"({
     1024.5
   ],
   "changes": [],
+  "slowness": [
+    1.0,
+    null
+  ],
+  "first_failure": {
+    "role": "worker",
+    "rank": 1,
+    "host": "node-a",
+    "pid": 4711,
+    "time": 12.5,
+    "what": "connection lost",
+    "lines": [
+      "Killed"
+    ]
+  },
   "troupe_version": "0.1.0"
 }
 )";
@@ -125,6 +140,9 @@ TEST_CASE("a summary has all its keys in their order") {
   x.transport = {{"worker-0", "inproc"}, {"worker-1", "chunked"}};
   x.bytes_sent_per_step = {1024.5, 0};
   x.bytes_received_per_step = {0, 1024.5};
+  x.slowness = {1.0, std::nullopt};
+  x.first_failure = {"worker",          1,         "node-a", 4711, 12.5,
+                     "connection lost", {"Killed"}};
   x.troupe_version = "0.1.0";
   CHECK(to_json(x) == expected_text);
 }
@@ -135,7 +153,7 @@ TEST_CASE("what a run does not have is null") {
        {"virtual_seconds", "final_loss", "final_accuracy",
         "final_accuracy_top5", "final_metrics", "best_accuracy", "best_metric",
         "best_step", "best_weights", "weights_sha256", "state_sha256",
-        "bytes_sent_per_step", "bytes_received_per_step"})
+        "bytes_sent_per_step", "bytes_received_per_step", "first_failure"})
     CHECK_THAT(text, Catch::Matchers::ContainsSubstring(
                        "\"" + std::string{key} + "\": null"));
   CHECK_THAT(text, Catch::Matchers::ContainsSubstring("\"transport\": {}"));
