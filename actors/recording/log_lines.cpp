@@ -83,7 +83,8 @@ std::string json_line(const log_origin& who, double time,
                    {"rank", or_null(who.rank)}, {"life", or_null(who.life)}};
   if (!who.host.empty()) {
     out["host"] = who.host;
-    out["pid"] = who.pid;
+    if (who.pid > 0)
+      out["pid"] = who.pid;
   }
   out["message"] = line;
   return out.dump(-1, ' ', false, ordered_json::error_handler_t::replace);

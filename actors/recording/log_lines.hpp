@@ -25,7 +25,7 @@ struct log_origin {
   /// Empty under the virtual clock, whose lines do not depend on the process:
   /// then these two are left out.
   std::string host{};
-  int pid = 0;
+  int pid = 0; ///< 0: not known, on another machine; then left out, too.
 };
 
 /// The name of a node: of its role, and of its rank if it has one.
