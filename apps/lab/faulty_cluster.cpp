@@ -41,7 +41,7 @@ std::vector<config::fault> schedule_of(const config::settings& settings) {
 
 /// Actors that die together, including those that one of them spawns as it
 /// dies.
-class process {
+class virtual_process {
 public:
   template <class Handle>
   void add(const Handle& who) {
@@ -63,7 +63,7 @@ private:
   bool over_ = false;
 };
 
-using process_ptr = std::shared_ptr<process>;
+using process_ptr = std::shared_ptr<virtual_process>;
 
 class faulty_cluster : public std::enable_shared_from_this<faulty_cluster> {
 public:
@@ -268,7 +268,7 @@ private:
   }
 
   process_ptr begin_process(worker_id who) {
-    auto its = std::make_shared<process>();
+    auto its = std::make_shared<virtual_process>();
     processes_[who] = its;
     return its;
   }
