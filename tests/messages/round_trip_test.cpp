@@ -53,8 +53,9 @@ auto fields(const part_report& x) {
 }
 
 auto fields(const shard_step& x) {
-  const auto& [makes, gradients, samples, lr, scale, factors] = x;
-  return std::tuple{makes, gradients, samples, lr.value, scale.value, factors};
+  const auto& [makes, gradients, samples, lr, scale, factors, momentum] = x;
+  return std::tuple{makes,       gradients, samples,       lr.value,
+                    scale.value, factors,   momentum.value};
 }
 
 auto fields(const shard_squares& x) {

@@ -3,6 +3,7 @@
 // number.
 
 #include "apps/lab/replay_plan.hpp"
+#include "apps/lab/simulation/fault_draw.hpp"
 #include "apps/lab/virtual_run.hpp"
 #include "config/commands/command_line.hpp"
 #include "config/text/failure.hpp"
@@ -13,6 +14,17 @@
 #include <vector>
 
 namespace troupe::test {
+
+/// Those that do not crash for good: with fewer than its fewest workers a run
+/// would wait for ever.
+inline uint64_t workers_that_stay(uint64_t number, uint32_t workers) {
+  auto all = cores::draw_faults(
+    {number, static_cast<uint32_t>(7 + number % 8), 30}, workers);
+  uint64_t gone = 0;
+  for (const auto& one : all)
+    gone += one.what == config::fault_kind::crash && !one.lasts;
+  return workers - gone;
+}
 
 /// The arguments of a run by its number: over all policies, sizes and speeds.
 inline std::vector<std::string> soak_arguments(uint64_t number) {
@@ -43,8 +55,9 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
   // In some the number of workers varies. Ranks with samples of their own would
   // not allow that.
   auto is_static = number % 4 == 1;
-  auto range = number % 3 == 2 && !is_static
-                 ? std::to_string(2 + number / 11 % (workers - 1)) + ":"
+  auto stay = workers_that_stay(number, static_cast<uint32_t>(workers));
+  auto range = number % 3 == 2 && !is_static && stay > 1
+                 ? std::to_string(2 + number / 11 % (stay - 1)) + ":"
                  : "";
   std::vector<std::string> result{
     "--simulate",

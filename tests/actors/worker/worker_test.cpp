@@ -135,6 +135,7 @@ TEST_CASE("a worker that has lost its place has nothing to finish") {
   desk it;
   it.give_weights(it.server->pulls[0], 7, {first_lease});
   auto left = it.actors.ask<sequence>(it.worker, leave_atom_v);
+  it.actors.run();
   it.actors.tell(it.worker, detach_atom_v);
   it.actors.run();
   CHECK(!left->open());
