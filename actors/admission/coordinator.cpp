@@ -195,11 +195,25 @@ void coordinator_state::leave_hung(worker_id who, life_number life,
 void coordinator_state::expel(worker_id who, life_number life,
                               const std::string& reason) {
   if (!membership_.contains(who, life))
-    return;
+    return fail_paused(who, life, reason);
   self_->send(workers_.at(who).handle, stop_atom_v,
               run_end{1, "worker " + to_string(who) + " " +
                            recording::read_reason(reason).what});
   leave(who, life, reason, cores::departure::failed);
+}
+
+// An error leaves a loop, and then ends the program.
+void coordinator_state::fail_paused(worker_id who, life_number life,
+                                    const std::string& reason) {
+  auto one = std::ranges::find(paused_, std::optional{who}, &paused_one::rank);
+  if (one == paused_.end() || workers_.contains(who))
+    return;
+  self_->demonitor(one->handle);
+  paused_.erase(one);
+  expected_.left(who, cores::departure::failed);
+  self_->send(parts_.lead, leave_atom_v, who, life, reason);
+  look_for_members("worker " + to_string(who) + ", " +
+                   recording::read_reason(reason).what);
 }
 
 void coordinator_state::lost(const caf::actor_addr& who,

@@ -83,6 +83,7 @@ private:
              cores::departure how = cores::departure::lost);
   void leave_hung(worker_id who, life_number life, const std::string& reason);
   void expel(worker_id who, life_number life, const std::string& reason);
+  void fail_paused(worker_id who, life_number life, const std::string& reason);
   void lost(const caf::actor_addr& who, const caf::error& why);
   void start_if_due();
   void look_for_members(const std::string& last);

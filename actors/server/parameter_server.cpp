@@ -213,8 +213,12 @@ void parameter_server_state::join(const std::vector<worker_id>& who) {
 void parameter_server_state::leave(worker_id who, life_number life,
                                    const std::string& reason) {
   next_.left(who);
-  if (!scheduler_.knows(who, life) || !requests_.has(who))
+  if (!scheduler_.knows(who, life) || !requests_.has(who)) {
+    // It had given up its place before, which changes no decision.
+    if (!ending_.begun() && recording::is_failure(reason))
+      metrics_->note_left(who, life, reason);
     return;
+  }
   requests_.leave(who);
   shards_.leave(who, life);
   if (ending_.begun()) // No more steps: the weights stay as they are.

@@ -207,6 +207,11 @@ void run_metrics::note_standstill() {
     record(at, notes::standstill{*lasted, progress(at)});
 }
 
+void run_metrics::note_left(worker_id who, life_number life,
+                            const std::string& reason) {
+  record(parts_.scheduler->current(), notes::left{who, life, reason});
+}
+
 void run_metrics::note_epochs(version at) {
   for (auto done = parts_.scheduler->ledger().epochs_completed();
        epochs_noted_ < done; ++epochs_noted_)

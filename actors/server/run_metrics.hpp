@@ -53,6 +53,9 @@ public:
   /// To be called every second or so: records that there was no step for long.
   void note_standstill();
 
+  /// Records that a worker has failed that had no place any more.
+  void note_left(worker_id who, life_number life, const std::string& reason);
+
   const recording::run_statistics& statistics() const { return statistics_; }
 
   const std::optional<score>& last_score() const { return last_score_; }

@@ -383,7 +383,7 @@ private:
   /// everything ends because of that. A server that refuses its settings has
   /// said so, and nothing has begun.
   void note_end(const node& one, int status, bool failed) {
-    auto told = told_ || one.told_late;
+    auto told = told_ || one.told_late || (gave_up_ && one.is_server);
     auto lead_failed =
       lead_status_ && *lead_status_ != 0 && *lead_status_ != 75;
     if (stopping_ || refused_ || lead_status_ == 2 ||

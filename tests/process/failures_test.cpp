@@ -31,8 +31,8 @@ launched with_workers(const std::string& command, const flags& own = {}) {
   return launched{own,
                   {"/bin/sh", "-c", command},
                   {},
-                  {.environment = {{"TROUPE_TRAINING_EPOCHS", "1"},
-                                   {"TROUPE_TRAINING_TRAIN_DIR", "run"}}}};
+                  with_variables({{"TROUPE_TRAINING_EPOCHS", "1"},
+                                  {"TROUPE_TRAINING_TRAIN_DIR", "run"}})};
 }
 
 } // namespace
@@ -137,8 +137,7 @@ TEST_CASE("a slow worker has a score in a virtual run") {
 TEST_CASE("the reason is in the file of TorchElastic") {
   process_fixture on;
   auto file = on.home() / "error.json";
-  child_options how{
-    .environment = {{"TORCHELASTIC_ERROR_FILE", file.string()}}};
+  auto how = with_variables({{"TORCHELASTIC_ERROR_FILE", file.string()}});
   auto worker = on.start(
     "worker",
     {"--role", "worker", "--port", on.port(), "--connect-timeout", "0.1"}, how);
@@ -161,7 +160,7 @@ TEST_CASE("a stop is no failure for TorchElastic") {
   auto file = on.home() / "error.json";
   auto worker =
     on.start("worker", {"--role", "worker", "--port", on.port()},
-             {.environment = {{"TORCHELASTIC_ERROR_FILE", file.string()}}});
+             with_variables({{"TORCHELASTIC_ERROR_FILE", file.string()}}));
   worker.await("waiting ");
   worker.signal(SIGTERM);
   worker.wait();

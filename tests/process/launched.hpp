@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::testing {
@@ -35,6 +37,13 @@ inline bool is_gone(pid_t pid) {
 
 /// Nodes of runs in which something dies, and which are replayed.
 inline const flags endless{"--epochs", "100000", "--checkpoint-freq", "10"};
+
+inline child_options
+with_variables(std::map<std::string, std::string> variables) {
+  child_options out;
+  out.environment = std::move(variables);
+  return out;
+}
 
 struct launched {
   explicit launched(const flags& own, const flags& rest = {},

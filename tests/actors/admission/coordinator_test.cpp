@@ -516,3 +516,22 @@ TEST_CASE("a worker that hangs and says nothing loses its place, too") {
   REQUIRE(it.lead->left.size() == 1);
   CHECK(it.lead->left[0].reason == "hangs");
 }
+
+TEST_CASE("a worker that fails after it has left its loop has failed") {
+  office it{2};
+  auto who = it.new_worker();
+  auto seat = seat_of(it.enter(who));
+  auto fails = [&] {
+    it.actors.tell(it.coordinator, leave_atom_v, seat.worker, seat.life,
+                   std::string{"it failed: boom"});
+    it.actors.run();
+  };
+  it.actors.tell(it.coordinator, detach_atom_v, who.handle);
+  it.actors.run();
+  REQUIRE(it.lead->left.size() == 1);
+  fails();
+  REQUIRE(it.lead->left.size() == 2);
+  CHECK(it.lead->left[1].reason == "it failed: boom");
+  fails(); // Once.
+  CHECK(it.lead->left.size() == 2);
+}
