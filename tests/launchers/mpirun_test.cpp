@@ -38,12 +38,12 @@ TEST_CASE("mpirun starts a cluster with an evaluator") {
 
 TEST_CASE("mpirun ends all when a worker dies, and the run goes on later") {
   process_fixture on{recorded};
-  const flags what{"--epochs", "6", "--policy", "async", "--resume", "auto"};
+  const flags what{"--epochs", "4", "--policy", "async", "--resume", "auto"};
   auto run = mpirun(on, 3, what);
   on.await(run, "an update", is_step(5));
   kill_process(run, "OMPI_COMM_WORLD_RANK=2");
   CHECK(run.wait() != 0);
   auto again = mpirun(on, 3, what);
   check_end(again, 0);
-  check_completed(on, 6);
+  check_completed(on, 4);
 }

@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <random>
 
@@ -151,10 +152,27 @@ std::string slurm::output() const {
   return slurp(on_.home() / "job.out");
 }
 
+bool slurm::has_state(const std::string& job, const std::string& state) {
+  auto found = ask({"scontrol", "show", "job", "--oneliner", job});
+  return found.find("JobState=" + state + " ") != std::string::npos;
+}
+
 void slurm::await_state(const std::string& job, const std::string& state) {
-  eventually("job " + job + " " + state, [&] {
-    auto found = ask({"scontrol", "show", "job", "--oneliner", job});
-    return found.find("JobState=" + state + " ") != std::string::npos;
+  eventually("job " + job + " " + state, [&] { return has_state(job, state); });
+}
+
+// The wait begins when all of the job has ended, which is after it is PENDING.
+// A job that starts again within a second of its end fails, since its nodes
+// take it for the start that has ended.
+void slurm::start_soon(const std::string& job) {
+  constexpr std::chrono::seconds pause{2};
+  auto again = std::chrono::steady_clock::now() + pause;
+  eventually("the next start of job " + job, [&] {
+    if (auto now = std::chrono::steady_clock::now(); now > again) {
+      start({"scontrol", "update", "JobId=" + job, "StartTime=now"}).wait();
+      again = now + pause;
+    }
+    return has_state(job, "RUNNING");
   });
 }
 

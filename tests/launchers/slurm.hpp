@@ -38,7 +38,11 @@ public:
   /// Waits until the job is in this state, such as COMPLETED.
   void await_state(const std::string& job, const std::string& state);
 
+  /// Starts a job that was requeued: by itself it waits for two minutes.
+  void start_soon(const std::string& job);
+
 private:
+  bool has_state(const std::string& job, const std::string& state);
   std::filesystem::path folder() const { return on_.home() / "slurm"; }
   child_options surroundings() const;
   void write_configuration() const;

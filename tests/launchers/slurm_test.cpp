@@ -134,7 +134,7 @@ TEST_CASE("a job that is requeued goes on where it was stopped") {
     });
     CHECK(on.summary()["status"] == "stopped");
     cluster.await_state(job, "PENDING");
-    cluster.ask({"scontrol", "update", "JobId=" + job, "StartTime=now"});
+    cluster.start_soon(job);
   };
   stop({"scancel", "--signal=USR1"});
   start_again();
