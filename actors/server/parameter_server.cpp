@@ -214,8 +214,10 @@ void parameter_server_state::leave(worker_id who, life_number life,
                                    const std::string& reason) {
   next_.left(who);
   if (!scheduler_.knows(who, life) || !requests_.has(who)) {
-    // It had given up its place before, which changes no decision.
-    if (!ending_.begun() && recording::is_failure(reason))
+    // It had given up its place before, and is not back in another life. This
+    // changes no decision.
+    if (!ending_.begun() && !requests_.has(who) &&
+        recording::is_failure(reason))
       metrics_->note_left(who, life, reason);
     return;
   }

@@ -26,6 +26,7 @@ settings read_back(const std::string& text) {
 settings lasting(settings all) {
   all.training.resume.reset();
   all.training.overwrite = false;
+  all.cluster.log_format = log_form::plain;
   return all;
 }
 
