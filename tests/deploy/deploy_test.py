@@ -5,6 +5,9 @@ machine, as that launcher would start it: the same command and settings, with th
 variables of the environment that its documents name. Only what is a place in that
 cluster is another here: names of hosts, the port and the folders that are mounted.
 
+The processes run in a network of their own, in which this machine has an address that
+is not loopback. That needs root; without it the clusters are left out.
+
 usage: deploy_test.py TRAINER_NODE ROOT [CASE...]
 """
 
@@ -23,6 +26,9 @@ import yaml
 
 PATIENCE = 120  # s
 
+#: Of all machines of the cluster.
+HERE = "10.77.0.1"
+
 #: What makes a run short.
 SMALL = {"TROUPE_TRAINING_MAX_STEPS": "20", "TROUPE_CLUSTER_CONNECT_TIMEOUT": "30"}
 
@@ -39,7 +45,7 @@ class Folder:
         pki = str(path / "pki")
         self.run("pki", "init", "--out", pki)
         self.run("pki", "issue", "--out", pki, "--name", "tls", "--role", "ps,worker",
-                 "--host", "127.0.0.1")
+                 "--host", HERE)
 
     def run(self, *arguments):
         subprocess.run([self.trainer_node, *arguments], check=True, stdout=subprocess.DEVNULL)
@@ -47,13 +53,12 @@ class Folder:
     def here(self, text):
         """A command or a setting, with places of this machine."""
         for there, here in (
-            (r"/etc/troupe/tls|\$\{CREDENTIALS_DIRECTORY\}|~/tls|(?<=--tls-dir )tls",
+            (r"/etc/troupe/tls|\$\{CREDENTIALS_DIRECTORY\}|~/tls|^tls$",
              self.path / "pki/tls"),
             (r"/etc/troupe(?=/cluster)", self.path),
             (r"/runs\b|\$\{STATE_DIRECTORY\}", self.path / "runs"),
             (r"\b(4242|29400)\b", self.port),
-            (r"(?<=listen.)0\.0\.0\.0|(?<=listen = )0\.0\.0\.0", "127.0.0.1"),
-            (r"\blenet-[a-z0-9-]+\.lenet\b", "127.0.0.1"),
+            (r"\blenet-[a-z0-9-]+\.lenet\b", HERE),
         ):
             text = re.sub(there, str(here), text)
         return text
@@ -205,7 +210,7 @@ def train_sky(folder, root):
     size = task["num_nodes"]
     flags = program_and_flags(task["run"])
     folder.train([(flags, {"SKYPILOT_NODE_RANK": str(i), "SKYPILOT_NUM_NODES": str(size),
-                           "SKYPILOT_NODE_IPS": "\n".join(["127.0.0.1"] * size),
+                           "SKYPILOT_NODE_IPS": "\n".join([HERE] * size),
                            "SKYPILOT_NUM_GPUS_PER_NODE": "0",
                            "TROUPE_CLUSTER_PORT": str(folder.port)})
                   for i in range(size)])
@@ -216,8 +221,8 @@ def train_dstack(folder, root):
     size = task["nodes"]
     flags = program_and_flags("\n".join(task["commands"]))
     folder.train([(flags, {"DSTACK_NODE_RANK": str(i), "DSTACK_NODES_NUM": str(size),
-                           "DSTACK_MASTER_NODE_IP": "127.0.0.1",
-                           "DSTACK_NODES_IPS": "\n".join(["127.0.0.1"] * size),
+                           "DSTACK_MASTER_NODE_IP": HERE,
+                           "DSTACK_NODES_IPS": "\n".join([HERE] * size),
                            "DSTACK_GPUS_PER_NODE": "0", "DSTACK_GPUS_NUM": "0",
                            "TROUPE_CLUSTER_PORT": str(folder.port)})
                   for i in range(size)])
@@ -225,7 +230,7 @@ def train_dstack(folder, root):
 
 def train_units(folder, root):
     (folder.path / "cluster.ini").write_text(
-        f"[cluster]\nworkers = 2\nport = {folder.port}\n[training]\nepochs = 1\n")
+        f"[cluster]\nworkers = 2\nhost = {HERE}\nport = {folder.port}\n[training]\nepochs = 1\n")
     units = root / "config/deploy/systemd"
     server = program_and_flags((units / "troupe-server.service").read_text())
     worker = (units / "troupe-worker@.service").read_text()
@@ -233,13 +238,30 @@ def train_units(folder, root):
                                    for i in range(2)])
 
 
-CASES = (validate_kubernetes, validate_systemd, check_images, train_job, train_jobset,
-         train_trainjob, train_sky, train_dstack, train_units)
+CHECKS = (validate_kubernetes, validate_systemd, check_images)
+CLUSTERS = (train_job, train_jobset, train_trainjob, train_sky, train_dstack, train_units)
+
+IN_NETWORK = "TROUPE_DEPLOY_TEST_IN_NETWORK"
+
+
+def enter_network():
+    """Begins this program again in a network of its own; false where that cannot be."""
+    if os.environ.get(IN_NETWORK):
+        return True
+    if os.geteuid() != 0 or not shutil.which("ip"):
+        return False
+    begin = f"ip link set lo up && ip address add {HERE}/32 dev lo && exec \"$@\""
+    os.execvpe("unshare", ["unshare", "--net", "sh", "-c", begin, "sh", sys.executable, *sys.argv],
+               {**os.environ, IN_NETWORK: "1"})
 
 
 def main():
     trainer_node, root, *wanted = sys.argv[1:]
-    for case in CASES:
+    cases = CHECKS + CLUSTERS
+    if not enter_network():
+        print("the clusters are left out: a network of their own needs root, and ip")
+        cases = CHECKS
+    for case in cases:
         if wanted and case.__name__ not in wanted:
             continue
         print(case.__name__, flush=True)
