@@ -7,6 +7,12 @@
 
 namespace troupe {
 
+namespace {
+
+constexpr double patience_with_session = 5; // s
+
+} // namespace
+
 worker_state::worker_state(pointer self, worker_parts parts)
   : self_(self), parts_(std::move(parts)), asked_for_weights_(self),
     ready_since_(self) {
@@ -104,10 +110,25 @@ void worker_state::stop(const run_end& how) {
 
 void worker_state::leave(const run_end& how) {
   detach();
-  self_->send(parts_.session, ended_atom_v, how);
+  if (how.failed())
+    leave_when_told(how);
+  else
+    self_->send(parts_.session, ended_atom_v, how);
   self_->send(parts_.compute, ended_atom_v, how);
   self_->send_exit(parts_.loader, caf::exit_reason::user_shutdown);
-  self_->quit();
+  if (!how.failed())
+    self_->quit();
+}
+
+// The coordinator is to hear of a failure from the session, before it notices
+// that this actor has ended.
+void worker_state::leave_when_told(const run_end& how) {
+  stopped_ = true;
+  self_
+    ->request(parts_.session, to_timespan(patience_with_session), ended_atom_v,
+              how)
+    .then([this] { self_->quit(); },
+          [this](const caf::error&) { self_->quit(); });
 }
 
 // -- weights ------------------------------------------------------------------

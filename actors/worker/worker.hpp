@@ -75,6 +75,7 @@ private:
   void look_if_finished();
   void stop(const run_end& how);
   void leave(const run_end& how);
+  void leave_when_told(const run_end& how);
 
   void pull(lease_id abandoned);
   void take_weights(const release_header& header, const payload& weights);
