@@ -78,7 +78,7 @@ class Failures(cluster.Case):
 
     def test_a_hang(self):
         """Its stack goes to its log, and to the summary, before it loses its place."""
-        flags = ("--policy", "sync", "--workers", 2, "--hang-timeout", 0.5)
+        flags = ("--workers", 2, "--hang-timeout", 0.5)
         server, port = self.serve(*self.flags, *flags)
         other = self.work(port, 1, "--seconds", 0.002)
         program = self.run_program(
@@ -102,7 +102,7 @@ class Failures(cluster.Case):
         self.require_end(other)
 
     def test_hang_dump_off(self):
-        flags = ("--policy", "sync", "--workers", 2, "--hang-timeout", 0.5, "--hang-dump", "false")
+        flags = ("--workers", 2, "--hang-timeout", 0.5, "--hang-dump", "false")
         server, port = self.serve(*self.flags, *flags)
         self.work(port, 1, "--seconds", 0.002)
         program = self.run_program(
