@@ -28,6 +28,9 @@ TEST_CASE("a server ends in time though its evaluator hangs") {
   evaluator.await("connected");
   on.await(server, "a score", is_kind("evaluation"));
   evaluator.signal(SIGSTOP);
+  // Whatever it has sent is not about the last weights.
+  auto newest = on.metrics().back()["step"].get<uint64_t>();
+  on.await(server, "updates", is_step(newest + 5));
   auto told = clock::now();
   server.signal(SIGUSR1);
   eventually("a summary before the end", [&] {
