@@ -58,6 +58,10 @@ bool are_close(const std::string& x, const std::string& y, double tolerance) {
 
 } // namespace
 
+/// A slot of an optimiser is a mean of gradients. Where rounding decides which
+/// number of a pool is the largest, the whole gradient of a sample differs.
+constexpr double more_in_slots = 10;
+
 checkpoint_comparison compare_checkpoints(const fs::path& run, uint64_t life,
                                           const fs::path& replay,
                                           double tolerance) {
@@ -71,10 +75,11 @@ checkpoint_comparison compare_checkpoints(const fs::path& run, uint64_t life,
       continue;
     ++out.compared;
     auto again = replay / "checkpoints" / name_of(manifest.step());
-    for (const auto* name : {"model.safetensors", "optimizer.safetensors"})
+    for (const auto& [name, allowed] :
+         {std::pair{"model.safetensors", tolerance},
+          std::pair{"optimizer.safetensors", more_in_slots * tolerance}})
       if (auto found = bytes_of(again / name);
-          !found ||
-          !are_close(*found, *bytes_of(saved.path() / name), tolerance))
+          !found || !are_close(*found, *bytes_of(saved.path() / name), allowed))
         out.differences.push_back(
           (saved.path() / name).string() +
           (found ? " has other numbers than " : " is not in the replay: ") +
