@@ -81,7 +81,7 @@ TEST_CASE("with --ktls a cluster trains, and says where the kernel cannot") {
   }
 }
 
-TEST_CASE("--ktls without certificates says that nothing is encrypted") {
+TEST_CASE("without certificates --ktls says that nothing is encrypted") {
   process_fixture on;
   auto server = on.listening_server(short_run + flags{"--ktls"});
   CHECK(server.said("ktls  off: connections are not encrypted"));
