@@ -146,7 +146,7 @@ TEST_CASE(
   first.await("connected");
   auto intruder = start_peer(on, 0, 2, two_epochs, meet);
   check_end(intruder, 1);
-  CHECK(intruder.err().find("rank 0 of another cluster has this file") !=
+  CHECK(intruder.err().find("the lead of another run has this place") !=
         std::string::npos);
   check_end(first, 0);
   check_end(second, 0);
@@ -168,7 +168,7 @@ TEST_CASE("a file that peers cannot meet through is one line") {
   };
   auto home = on.home().string();
   check(1, "file://" + home + "/not-shared", 1,
-        "rank 0 has written nothing there within 0.5 s: does it run, and do "
+        "no lead has written where it is within 0.5 s: does it run, and do "
         "all nodes share this folder?");
   check(0, "file://" + home + "/no/folder", 1, "No such file or directory");
   check(0, "file://meet", 2, "must be env://, tcp://HOST:PORT or file:///PATH");
