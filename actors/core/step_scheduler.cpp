@@ -8,8 +8,6 @@
 
 namespace troupe::cores {
 
-namespace {
-
 void append(orders more, orders& out) {
   auto add = [](auto& to, auto& from) {
     to.insert(to.end(), from.begin(), from.end());
@@ -22,8 +20,6 @@ void append(orders more, orders& out) {
   add(out.cancel, more.cancel);
   out.stop = std::move(more.stop);
 }
-
-} // namespace
 
 step_scheduler::step_scheduler(std::unique_ptr<policies::policy> policy,
                                data_ledger ledger, stop_rule stop,
@@ -389,170 +385,6 @@ void step_scheduler::give_back(member& who, lease_id id) {
 void step_scheduler::give_back_outlying(member& who) {
   for (auto id : std::exchange(who.outlying, {}))
     ledger_.give_back(id);
-}
-
-// -- a number of workers that varies ------------------------------------------
-
-// What is decided from now on is decided for so many. While the run pauses,
-// nothing is.
-void step_scheduler::count_members(orders& out) {
-  if (!limits_)
-    return;
-  paused_ = joined_ < limits_->fewest && !mutation(bug::pause_ignored);
-  out.members = members_order{static_cast<uint32_t>(joined_), paused_};
-  if (paused_ || joined_ == 0)
-    return;
-  counted_ = static_cast<uint32_t>(joined_);
-  policy_->resize(counted_);
-  share_out_batch();
-}
-
-// Leases that are out keep their size.
-void step_scheduler::share_out_batch() {
-  if (limits_->global_batch == 0)
-    return;
-  auto share = limits_->global_batch / joined_;
-  auto rest = limits_->global_batch % joined_;
-  for (auto& [id, who] : members_)
-    if (who.where != place::enlisted) {
-      who.batch = std::max<uint64_t>(1, share + (rest > 0));
-      rest -= rest > 0;
-    }
-}
-
-orders step_scheduler::tell_policy(const postponed& input) {
-  switch (input.what) {
-  case postponed::kind::arrival:
-    return carry_out(policy_->on_arrival(input.push));
-  case postponed::kind::leave:
-    return carry_out(policy_->on_leave(input.who));
-  default:
-    break;
-  }
-  auto out = carry_out(policy_->on_pull(input.who));
-  if (input.abandoned.value != 0 && !left_to_other(input.abandoned))
-    ledger_.give_up(input.abandoned);
-  return out;
-}
-
-orders step_scheduler::tell_or_postpone(const postponed& input) {
-  if (!paused_)
-    return tell_policy(input);
-  postponed_.push_back(input);
-  return {};
-}
-
-// A worker may have left meanwhile, and be back in another life: the policy
-// hears of that after all that it did before.
-void step_scheduler::go_on(orders& out) {
-  for (const auto& input : std::exchange(postponed_, {})) {
-    append(tell_policy(input), out);
-    if (out.stop)
-      return;
-  }
-  auto who = std::exchange(entering_, {});
-  for (auto id : who) {
-    members_.at(id).where = place::waiting;
-    ledger_.enter(id);
-  }
-  append(carry_out(policy_->on_join(who)), out);
-}
-
-// -- leases that are out twice ------------------------------------------------
-
-// Leases that are to be dealt again may have been given back or settled.
-bool step_scheduler::has_work() const {
-  return ledger_.has_free() || std::ranges::any_of(again_, [this](lease_id id) {
-           return ledger_.find(id) != nullptr;
-         });
-}
-
-std::optional<lease> step_scheduler::grant_again(const member& to) {
-  for (auto left = again_.size(); left > 0; --left) {
-    auto id = again_.front();
-    again_.pop_front();
-    const auto* what = ledger_.find(id);
-    if (what == nullptr)
-      continue;
-    if (std::ranges::count(to.leases, id) > 0) {
-      again_.push_back(id); // Its own.
-      continue;
-    }
-    twice_.insert(id);
-    return *what;
-  }
-  return std::nullopt;
-}
-
-// A worker gives up a lease. Returns true if another worker has the lease, too,
-// and keeps it alone; else the lease is free.
-bool step_scheduler::left_to_other(lease_id id) {
-  return twice_.erase(id) > 0;
-}
-
-// Returns whether any of these leases was taken from the worker.
-bool step_scheduler::forget_taken(member& of, std::span<const lease_id> which) {
-  return std::erase_if(of.taken, [which](const lease& one) {
-           return std::ranges::count(which, one.id) > 0;
-         }) > 0;
-}
-
-// Workers that compute leases which were taken from them will push or pull, and
-// then rest.
-bool step_scheduler::some_work_in_vain() const {
-  return std::ranges::any_of(members_, [](const auto& entry) {
-    return !entry.second.taken.empty() && entry.second.where == place::working;
-  });
-}
-
-// A gradient has arrived: other workers' gradients of its leases will not
-// count. Returns the workers that are computing such a gradient.
-std::vector<worker_id>
-step_scheduler::take_from_others(const push_facts& facts) {
-  std::vector<worker_id> out;
-  for (auto id : facts.from) {
-    std::erase(again_, id);
-    if (twice_.erase(id) == 0)
-      continue;
-    for (auto& [other, who] : members_) {
-      auto computes = !who.leases.empty() && who.leases.front() == id &&
-                      who.where == place::working;
-      if (std::erase(who.leases, id) == 0)
-        continue;
-      auto untold = std::erase_if(
-        who.to_send, [id](const lease& one) { return one.id == id; });
-      if (untold == 0)
-        who.taken.push_back(*ledger_.find(id));
-      if (computes)
-        out.push_back(other);
-    }
-  }
-  return out;
-}
-
-// Drops the gradient, since another worker's gradient of some of its samples
-// has arrived before.
-orders step_scheduler::drop_taken(const push_facts& facts) {
-  auto& who = members_.at(facts.id.worker);
-  who.where = place::working;
-  who.asked = true;
-  who.last = facts.id.seq;
-  who.dropped = true;
-  refusals_.sound(facts.id.worker);
-  window_.done(facts.id);
-  std::vector<lease_id> rest;
-  for (auto id : facts.from)
-    if (std::erase(who.leases, id) > 0)
-      rest.push_back(id);
-  orders out;
-  out.drop.push_back(
-    {facts.id, policy_->current().value - facts.computed_on.value});
-  append(tell_or_postpone({postponed::kind::pull, facts.id.worker}), out);
-  give_back_outlying(members_.at(facts.id.worker));
-  for (auto id : rest)
-    if (!left_to_other(id))
-      ledger_.give_up(id);
-  return with_rest(std::move(out));
 }
 
 } // namespace troupe::cores

@@ -116,6 +116,9 @@ struct orders {
   std::optional<std::string> stop;
 };
 
+/// Adds what is to be carried out after `out`.
+void append(orders more, orders& out);
+
 /// Leases that a worker has at a time, unless it asks for more: the one that it
 /// computes, and the next, which its loader prepares meanwhile.
 inline constexpr uint32_t leases_ahead = 2;

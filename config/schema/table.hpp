@@ -4,9 +4,11 @@
 // Called once, when the table is first used.
 
 #include "config/schema/keys.hpp"
+#include "config/text/text.hpp"
 #include "config/text/value.hpp"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +16,14 @@
 namespace troupe::config {
 
 std::vector<key> make_table();
+
+/// Adds those of [cluster].
+void add_cluster(std::vector<key>& table);
+
+/// Words as the placeholder of a value that is one of them.
+inline std::string words_of_choice(std::span<const std::string> words) {
+  return join(words, "|");
+}
 
 template <class T>
 struct plain {
