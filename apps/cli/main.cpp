@@ -26,6 +26,7 @@
 #include "apps/launch/launch.hpp"
 #include "apps/launch/ssh/agent.hpp"
 #include "apps/pki/pki.hpp"
+#include "apps/startup/clock_watch.hpp"
 #include "apps/startup/known_nodes.hpp"
 #include "apps/startup/meeting_file.hpp"
 #include "apps/startup/next_life.hpp"
@@ -296,7 +297,12 @@ exit_status run(const config::resolved& config, app::meeting_file* meeting,
     else
       node.stop();
   };
-  auto how = signals.wait(stop, models::give_back_idle_tensor_memory);
+  app::clock_watch watch;
+  auto how = signals.wait(stop, [&watch] {
+    models::give_back_idle_tensor_memory();
+    if (auto line = watch.look())
+      recording::say(*line);
+  });
   if (how.next.empty())
     say_how_it_ended(config.values, how);
   app::run_in_hand held{node.directory, node.lock};
