@@ -26,7 +26,7 @@ constexpr double ticks = 4;
 
 coordinator_state::coordinator_state(pointer self, coordinator_parts parts)
   : self_(self), parts_(std::move(parts)), clock_(self),
-    membership_(parts_.rules, 0), expected_(parts_.rules.kept),
+    membership_(parts_.rules, 0), expected_(parts_.peers),
     pauses_(tick_interval()) {
   // nop
 }
@@ -260,7 +260,7 @@ void coordinator_state::start_if_due() {
 // any more; other runs wait for some time, since somebody may watch over the
 // workers and start those anew that have failed.
 void coordinator_state::look_for_members(const std::string& last) {
-  auto beside_shards = parts_.rules.kept > 0;
+  auto beside_shards = parts_.peers > 0;
   if ((!beside_shards && !parts_.outlived) || !has_nobody())
     return;
   if (beside_shards)

@@ -36,6 +36,9 @@ struct coordinator_parts {
   bool outlived = false;
   /// Whether a worker that hangs is asked for the stacks of its program first.
   bool asks_for_stacks = false;
+  /// Peers, which give a run up when none of their workers may come any more;
+  /// 0: there are none.
+  uint32_t peers = 0;
 };
 
 class coordinator_state {

@@ -47,18 +47,24 @@ recorder_parts make_recorder_parts(const config::settings& settings,
 }
 
 /// Where each rank has a part of the data there are no further ranks: a worker
-/// beyond them waits for a place.
-cores::membership_rules membership_rules_of(const config::settings& settings) {
+/// beyond them waits for a place. Elsewhere those that a launch has started
+/// keep their ranks for when they are started again. A run of varying size that
+/// goes on is like one that has paused: it waits for the fewest workers alone.
+cores::membership_rules membership_rules_of(const config::settings& settings,
+                                            bool goes_on, bool launched) {
   cores::membership_rules out;
   out.workers = settings.cluster.workers;
   out.join_timeout = settings.cluster.join_timeout;
   if (settings.cluster.is_elastic()) {
     out.fewest = settings.cluster.fewest_workers();
     out.most = settings.cluster.max_workers.value_or(out.most);
+    if (goes_on)
+      out.workers = out.fewest;
   }
-  if (settings.data.sharding != config::sharding_kind::leased)
+  auto leased = settings.data.sharding == config::sharding_kind::leased;
+  if (!leased)
     out.max_ranks = settings.cluster.workers;
-  if (config::is_peer(settings))
+  if (config::is_peer(settings) || (launched && leased))
     out.kept = settings.cluster.workers;
   return out;
 }
@@ -132,16 +138,19 @@ server_life open_server(caf::actor_system& system, const life_options& options,
   // dead, and its death is reported.
   auto pings = !is_virtual(settings) || has_faults(settings);
   parts.watches = pings;
-  parts.launched =
+  auto launched =
     config::process_environment().contains(config::launched_variable);
+  parts.launched = launched;
   server_actors all{system, options, std::move(parts), from};
   auto coordinator = spawn<coordinator_actor, coordinator_state>(
     system, placement::scheduled,
-    coordinator_parts{membership_rules_of(settings),
-                      pings ? settings.cluster.liveness_timeout : 0, from.life,
-                      all.lead, all.supervisor, assignment_of(settings, from),
-                      outlived_by_nodes(settings),
-                      settings.cluster.hang_dump && !is_virtual(settings)});
+    coordinator_parts{
+      membership_rules_of(settings, from.checkpoint != nullptr, launched),
+      pings ? settings.cluster.liveness_timeout : 0, from.life, all.lead,
+      all.supervisor, assignment_of(settings, from),
+      outlived_by_nodes(settings),
+      settings.cluster.hang_dump && !is_virtual(settings),
+      config::is_peer(settings) ? settings.cluster.workers : 0});
   all.guard("coordinator", coordinator);
   return {{all.lead, coordinator},
           std::move(all.actors),

@@ -66,6 +66,23 @@ TEST_CASE("a run begins with the fewest workers, and pauses below them") {
   check_replayed(on);
 }
 
+TEST_CASE("a run of varying size goes on with its fewest workers at once") {
+  process_fixture on{recorded};
+  auto all = endless + flags{"--workers", "1:3", "--policy", "async"};
+  auto first = on.listening_server(all + flags{"--join-timeout", "0.1"});
+  auto worker = on.worker();
+  on.await(first, "a checkpoint", is_kind("checkpoint"));
+  first.kill();
+  auto from = on.metrics().size();
+  auto second = on.listening_server(all + flags{"--resume", "auto"});
+  on.await(second, "further steps", is_kind("update"), from);
+  CHECK(!second.said("waiting +no step"));
+  second.signal(SIGTERM);
+  check_end(second, 75);
+  check_end(worker, 0);
+  check_replayed(on);
+}
+
 TEST_CASE("with fewer than the fewest workers a run does not begin") {
   process_fixture on;
   auto server = on.listening_server(

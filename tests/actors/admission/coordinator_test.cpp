@@ -22,6 +22,7 @@ struct office {
     parts.outlived = outlived;
     parts.rules = {workers, join_timeout};
     parts.rules.kept = kept;
+    parts.peers = kept;
     parts.rules.most = most;
     parts.assignment = assignment;
     if (assignment)
