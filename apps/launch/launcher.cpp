@@ -1,16 +1,13 @@
 #include "apps/launch/launcher.hpp"
 
 #include "actors/recording/log_lines.hpp"
-#include "actors/recording/progress.hpp"
 #include "actors/user_process/python_stacks.hpp"
 #include "apps/launch/failure_report.hpp"
+#include "apps/launch/launch_output.hpp"
 #include "apps/launch/node_lines.hpp"
-#include "apps/startup/resources.hpp"
-#include "apps/startup/stop_signals.hpp"
+#include "apps/launch/signal_file.hpp"
 
 #include <poll.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -49,35 +46,6 @@ constexpr int final_status = 64;
 /// A node that listens says where with such a line.
 constexpr std::string_view word_of_port = "listening    on ";
 
-/// The signals as something that can be read.
-class signals {
-public:
-  signals() {
-    auto wanted = stop_signals();
-    sigaddset(&wanted, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &wanted, nullptr);
-    file_ =
-      transport::descriptor{signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK)};
-  }
-
-  int file() const { return file_.get(); }
-
-  /// Those that asked this process to stop since the last call.
-  std::vector<stop_requests::meaning> taken() {
-    std::vector<stop_requests::meaning> out;
-    signalfd_siginfo one{};
-    while (read(file_.get(), &one, sizeof one) == sizeof one)
-      if (one.ssi_signo != SIGCHLD)
-        out.push_back(asked_.interpret_signal(static_cast<int>(one.ssi_signo),
-                                              clock::now()));
-    return out;
-  }
-
-private:
-  transport::descriptor file_;
-  stop_requests asked_;
-};
-
 class launcher {
 public:
   launcher(const launch_plan& plan, const hosts& where)
@@ -109,8 +77,8 @@ private:
       for (auto& one : all_)
         look_at(one);
       for (const auto& one : hosts_)
-        one->look([this](const std::string& line) { say_line(line); });
-      show_live();
+        one->look([this](const std::string& line) { output_.say(line); });
+      output_.draw(lead_->plan, lead_->running->live(), states());
       for (auto what : signals_.taken())
         stop(what);
       if (!lead_status_ && nobody_works())
@@ -123,7 +91,7 @@ private:
     auto out = status();
     say_who_failed(out);
     if (out == exit_status::failed || out == exit_status::usage)
-      say_why();
+      output_.complain(why_);
     return out;
   }
 
@@ -157,17 +125,22 @@ private:
     return exit_status::failed;
   }
 
+  /// Prints a line of a process. Some are for the launch and not for its user.
   void pass_on(node& who, const std::string& shown) {
     auto line = recording::line_in(shown).value_or(shown);
     if (who.is_server && line.starts_with(config::first_gradient))
       return note_progress(line.substr(config::first_gradient.size()));
+    if (who.log) {
+      std::fprintf(who.log.get(), "%s\n", shown.c_str());
+      std::fflush(who.log.get());
+    }
     who.tail.add(line);
     if (who.is_server && line.starts_with(last_word))
       who.last_words.push_back(shown);
     who.connected = who.connected || line.starts_with(first_word);
     if (who.is_server && line.starts_with(word_of_port))
       who.listens = line.substr(word_of_port.size());
-    print_line(who, shown);
+    output_.say(who.plan, shown);
   }
 
   /// A gradient of this worker, and so of the servers' run, is in the weights.
@@ -186,14 +159,25 @@ private:
            one.fruitless >= plan_.no_progress_limit;
   }
 
-  /// Says something about a process.
-  void say(const node& who, const std::string& line) {
-    print_line(who, in_form(who, line));
+  std::vector<node_state> states() const {
+    std::vector<node_state> out;
+    for (const auto& one : all_)
+      out.push_back(
+        {one.plan.name, hosts_.at(one.plan.host)->name(), trouble_of(one)});
+    return out;
   }
 
-  /// A line of a process, or about it, in the form that the user wants.
-  std::string in_form(const node& who, const std::string& line) const {
-    return who.plan.as_json ? json_line_of(origin_of(who), line) : line;
+  std::string trouble_of(const node& one) const {
+    if (one.done)
+      return "has ended";
+    if (one.is_server || one.connected || !runs_a_node(one))
+      return {};
+    return one.starts > 1 ? "starts again" : "starts";
+  }
+
+  /// Says something about a process.
+  void say(const node& who, const std::string& line) {
+    output_.say(who.plan, in_form(who.plan, origin_of(who), line));
   }
 
   recording::log_origin origin_of(const node& who) const {
@@ -205,10 +189,6 @@ private:
     return hosts_.at(who.plan.host)->name().empty();
   }
 
-  void print_line(const node& who, const std::string& shown) {
-    say_line(who.plan.as_json ? shown : prefix_of(who) + shown);
-  }
-
   void say_who_failed(exit_status how) {
     for (const auto& [name, line] :
          failures_.remarks(how == exit_status::failed)) {
@@ -216,40 +196,6 @@ private:
         all_, name, [](const node& one) { return one.plan.name; });
       say(*who, line);
     }
-  }
-
-  void say_line(const std::string& line) {
-    erase_live();
-    std::printf("%s\n", line.c_str());
-    std::fflush(stdout);
-  }
-
-  /// Prints why the servers failed, below what the others have said meanwhile.
-  void say_why() {
-    erase_live();
-    for (const auto& line : why_)
-      std::fprintf(stderr, "%s\n", line.c_str());
-  }
-
-  static std::string prefix_of(const node& who) {
-    return "[" + who.plan.name + "] ";
-  }
-
-  /// Draws the line of the lead's progress, on a terminal, below all others.
-  void show_live() {
-    const auto& lead = *lead_;
-    auto live = lead.running->live();
-    if (live.empty() || live == shown_)
-      return;
-    erase_live();
-    std::printf("%s%s", prefix_of(lead).c_str(), live.c_str());
-    std::fflush(stdout);
-    shown_ = live;
-  }
-
-  void erase_live() {
-    if (!std::exchange(shown_, {}).empty())
-      std::printf("%s", std::string{recording::erase_line}.c_str());
   }
 
   void start(node& one) {
@@ -260,12 +206,8 @@ private:
       plan.environment[recording::failures_variable] = failures_.path();
     if (!plan_.logs.empty() && !one.log)
       one.log = open_log(plan_.logs / (plan.name + ".log"));
-    // Behind the prefix a narrow terminal has no room for a line of progress.
-    auto columns = terminal_width();
-    auto before = prefix_of(one).size();
-    auto draws = &one == lead_ && columns > 2 * before && !plan.as_json;
-    one.running =
-      hosts_.at(plan.host)->start(plan, draws ? columns - before : 0);
+    auto columns = &one == lead_ ? launch_output::columns_for(plan) : 0;
+    one.running = hosts_.at(plan.host)->start(plan, columns);
     one.fruitless = one.starts > 0 && !one.contributes ? one.fruitless + 1 : 0;
     one.contributes = false;
     ++one.starts;
@@ -322,13 +264,8 @@ private:
   }
 
   void read_from(node& one) {
-    one.running->read([&](const std::string& printed) {
-      auto line = in_form(one, printed);
-      if (one.log) {
-        std::fprintf(one.log.get(), "%s\n", line.c_str());
-        std::fflush(one.log.get());
-      }
-      pass_on(one, line);
+    one.running->read([&](const std::string& line) {
+      pass_on(one, in_form(one.plan, origin_of(one), line));
     });
   }
 
@@ -497,7 +434,8 @@ private:
   const launch_plan& plan_;
   const hosts& hosts_;
   failure_report failures_;
-  signals signals_;
+  launch_output output_;
+  signal_file signals_;
   std::list<node> all_;
   node* lead_ = nullptr;           ///< Its status is that of the run.
   std::optional<int> lead_status_; ///< Once the lead has ended for good.
@@ -512,7 +450,6 @@ private:
   uint32_t starts_ = 0;          ///< Of all processes.
   bool refused_ = false;         ///< A server has ended with status 2.
   std::vector<std::string> why_; ///< The lines of the server that failed first.
-  std::string shown_; ///< The line that is drawn on the terminal now.
 };
 
 } // namespace
