@@ -81,17 +81,17 @@ std::vector<parcel_file> files_of_program() {
 std::string command_of_agent(std::span<const parcel_file> program) {
   auto set = "set-" + digest_of_all(program);
   auto script = in_one_line(
-    {"umask 077;",
-     "d=${XDG_CACHE_HOME:-$HOME/.cache}/troupe/launch;",
+    {"umask 077;", "d=${XDG_CACHE_HOME:-$HOME/.cache}/troupe/launch;",
      "mkdir -p \"$d\" && cd \"$d\" && d=$(pwd) || {",
      "echo troupe-launch failed cannot make the folder \"$d\"; exit 0; };",
      "lacks=; for one; do [ -s \"$one\" ] || lacks=\"$lacks $one\"; done;",
      "if [ -n \"$lacks\" ]; then way=tar;",
      "command -v rsync >/dev/null 2>&1 && way=rsync;",
-     "echo \"troupe-launch lacks $way $d$lacks\"; exit 0; fi;",
-     "touch -c \"$@\";",
-     "s=" + set + ";",
-     "if ! [ -d $s ]; then t=part-$$;",
+     // In KiB, where df can say so; else a dash.
+     "room=$(df -k --output=avail . 2>/dev/null | {",
+     "read -r name; read -r n; echo \"$n\"; });",
+     "echo \"troupe-launch lacks $way $d ${room:--}$lacks\"; exit 0; fi;",
+     "touch -c \"$@\";", "s=" + set + ";", "if ! [ -d $s ]; then t=part-$$;",
      "mkdir -p $t/lib && for one; do",
      "ln -s \"../../$one\" \"$t/lib/${one%-*}\"; done;",
      "printf \"%s\\n\" \"#!/bin/sh\"",

@@ -7,6 +7,7 @@
 #include "config/text/version.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -39,6 +40,19 @@ constexpr size_t most_unsent = size_t{1} << 20;
 
 /// The status of a process whose host was lost; ssh has it, too.
 constexpr int lost_status = 255;
+
+/// @param free_kib As df says it.
+void require_room(const std::string& folder, const std::string& free_kib,
+                  uint64_t bytes) {
+  uint64_t free = 0;
+  auto is_number =
+    std::from_chars(free_kib.data(), free_kib.data() + free_kib.size(), free)
+      .ec == std::errc{};
+  if (is_number && free < (bytes >> 10))
+    throw run_error("the program takes " + config::size_text(bytes) + ", and " +
+                    folder + " has room for " + config::size_text(free << 10) +
+                    ": " + make_room);
+}
 
 std::vector<std::string> words_of(const std::string& line) {
   std::vector<std::string> out;
@@ -135,18 +149,19 @@ void remote_host::take_answer(const std::string& line) {
                 "; see that there is room, and that it may be written to");
   if (words[0] == "stored") // Its end is awaited.
     return;
-  if (words[0] != "lacks" || words.size() < 4)
+  if (words[0] != "lacks" || words.size() < 5)
     throw run_error("its shell has answered " + config::in_quotes(line));
   if (has_sent_)
     throw run_error("the program did not arrive there: see that there is room "
                     "in " +
                     words[2]);
-  send_program(words[1], words[2], {words.begin() + 3, words.end()});
+  send_program(words[1], words[2], words[3], {words.begin() + 4, words.end()});
 }
 
 // A folder of links here has the names that the files get there.
 void remote_host::send_program(const std::string& way,
                                const std::string& folder,
+                               const std::string& free_kib,
                                const std::vector<std::string>& lacking) {
   lacking_bytes_ = 0;
   std::string make = "d=$(mktemp -d) && trap \"rm -rf $d\" EXIT && cd $d";
@@ -156,6 +171,7 @@ void remote_host::send_program(const std::string& way,
       make +=
         " && ln -s " + quoted(one.from.string()) + " " + quoted(one.stored);
     }
+  require_room(folder, free_kib, lacking_bytes_);
   auto has_colon = place_.address.find(':') != std::string::npos;
   auto bracketed = place_.login;
   if (has_colon)

@@ -92,6 +92,7 @@ private:
   void read_answer();
   void take_answer(const std::string& line);
   void send_program(const std::string& way, const std::string& folder,
+                    const std::string& free_kib,
                     const std::vector<std::string>& lacking);
   void program_was_sent(int status);
   void greet();

@@ -137,12 +137,9 @@ std::string explain_ssh(const std::deque<std::string>& complaints, int status,
     std::string remedy;
   };
   const known all[] = {
-    {"No space left on device",
-     "make room in ~/.cache/troupe there, or set XDG_CACHE_HOME there"},
-    {"Disk quota exceeded",
-     "make room in ~/.cache/troupe there, or set XDG_CACHE_HOME there"},
-    {"error in file IO", // Of rsync, which does not always tell which.
-     "make room in ~/.cache/troupe there, or set XDG_CACHE_HOME there"},
+    {"No space left on device", make_room},
+    {"Disk quota exceeded", make_room},
+    {"error in file IO", make_room}, // Of rsync, which may not tell which.
     {"Permission denied (",
      "give ssh a key that is accepted there (ssh-copy-id " + login +
        ", ssh-add)"},

@@ -65,6 +65,10 @@ std::vector<std::string> ssh_command(const std::string& ssh,
 /// The options of that, behind `ssh`, as a command of the shell.
 std::string ssh_with_options(const std::string& ssh);
 
+/// What to do where a host has no room for the program.
+inline constexpr const char* make_room =
+  "make room in ~/.cache/troupe there, or set XDG_CACHE_HOME there";
+
 /// Why ssh could not run a command, in one line, with what to do about it.
 /// @param complaints The last lines on its standard error.
 std::string explain_ssh(const std::deque<std::string>& complaints, int status,
