@@ -233,22 +233,30 @@ def _described(model: torch.nn.Module, carry: Carry | None) -> IO[bytes]:
 
 def launch(
     config: str | os.PathLike | None,
-    workers: int,
+    workers: int | str,
     script: str | os.PathLike,
     *arguments: str,
     evaluator: str | os.PathLike | None = None,
     max_restarts: int = 0,
     log_dir: str | os.PathLike | None = None,
+    hosts: str | os.PathLike | None = None,
+    copy: Iterable[str | os.PathLike] = (),
 ) -> int:
     """Runs a parameter server and, beside it, a script in as many processes as there
-    are workers, all on this machine; returns the exit status of the run.
+    are workers, on this machine or over ssh on others; returns the exit status of the
+    run.
 
     Args:
         config: An INI file with the server's settings, network and dataset included.
+        workers: Their number, or "2:4" for at least two and at most four.
         script: A Python program with a `troupe.Worker`; its arguments follow.
         evaluator: A Python program with a `troupe.Evaluator`.
         max_restarts: How often each process that died is started again.
         log_dir: A folder for what each process prints.
+        hosts: A file with a line for each machine, docs/cluster.md. Each needs this
+            Python, with its packages, in the same place. The settings go along, and
+            script and evaluator if they lie below this working folder.
+        copy: What else goes along: files and folders.
     """
     command = [find(), "launch", "--workers", str(workers)]
     command += ["--max-restarts", str(max_restarts)]
@@ -256,11 +264,31 @@ def launch(
         command += ["--config", os.fspath(config)]
     if log_dir is not None:
         command += ["--log-dir", os.fspath(log_dir)]
+    copies = [os.fspath(one) for one in copy]
+    if hosts is not None:
+        command += ["--hosts", os.fspath(hosts)]
+    program = _program_of(script, hosts is not None, copies)
     if evaluator is not None:
-        words = [sys.executable, os.path.expanduser(evaluator)]
+        words = _program_of(evaluator, hosts is not None, copies)
         command += ["--evaluator-command", shlex.join(words)]
-    command += ["--", sys.executable, os.path.expanduser(script), *arguments]
+    for one in copies:
+        command += ["--copy", one]
+    command += ["--", *program, *arguments]
     return _wait(command)
+
+
+def _program_of(
+    script: str | os.PathLike, travels: bool, copies: list[str]
+) -> list[str]:
+    """The command that runs a script. If that travels, and lies below the working
+    folder, it is added to the copies, and is named as on each host."""
+    path = os.path.expanduser(script)
+    inside = os.path.relpath(path)
+    if travels and not inside.startswith(os.pardir):
+        path = inside
+        if inside not in copies:
+            copies.append(inside)
+    return [sys.executable, path]
 
 
 #: The signals that are passed on to the program, and as which. A terminal that is

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -86,8 +87,41 @@ class Launch(cluster.Case):
         self.assertEqual(len(list(self.folder.glob("report-*.jsonl"))), 2)
         self.assertIn("joined       worker 1", (self.folder / "logs" / "ps.log").read_text())
 
+    @unittest.skipUnless(os.geteuid() == 0, "this needs the right to make mount namespaces")
+    def test_hosts(self):
+        """A command in place of ssh enters a host that has neither script nor settings."""
+        file = troupe.describe(toy.model(), self.folder / "toy.safetensors")
+        host, user = self.folder / "host", self.folder / "user"
+        for folder in (host, user / "code"):
+            folder.mkdir(parents=True)
+        (user / "server.ini").write_text(
+            f"[training]\nnetwork = weights:{file}\nepochs = 3\nlr = 0.05\n"
+            f"train-dir = {self.folder}/run\n"
+            f"[data]\ndataset = external(samples={toy.SAMPLES},id=toy)\n"
+        )
+        (user / "hosts").write_text("127.0.0.1\n")
+        for name in ("train.py", "toy.py"):
+            shutil.copy(cluster.HERE / name, user / "code")
+        ssh = self.folder / "ssh"
+        ssh.write_text(
+            f"#!/bin/sh\nfor command; do :; done\ncd {host} && export HOME={host}\n"
+            f"export XDG_CACHE_HOME={os.environ['TROUPE_HOSTS_CACHE']}\n"
+            "exec unshare -m sh -c \"mount -t tmpfs none "
+            f"{user} && cd / && $command\"\n"
+        )
+        ssh.chmod(0o700)
+        launch = self.start(
+            "launch",
+            ["env", "-C", user, f"TROUPE_SSH={ssh}", sys.executable, "-c",
+             "import sys, troupe; "
+             "sys.exit(troupe.launch('server.ini', '1:2', 'code/train.py', *sys.argv[1:], "
+             "hosts='hosts', copy=['code/toy.py']))", "0", self.folder],
+        )
+        self.require_end(launch)
+        self.assertEqual(self.run_directory().summary["samples_applied"], 3 * toy.SAMPLES)
+        self.assertEqual(len(list(self.folder.glob("report-*.jsonl"))), 2)
 
-    def test_one_live_line_on_a_terminal(self):
+    def test_live_lines_on_a_terminal(self):
         columns = 90
         ours, theirs = os.openpty()
         tty.setraw(theirs)
@@ -106,13 +140,15 @@ class Launch(cluster.Case):
             pass  # Nobody has it open any more.
         os.close(ours)
         self.assertEqual(process.wait(), 0)
-        erase = "\r\x1b[K"
+        erase = "\r\x1b[K\x1b[A\r\x1b[K"
         drawn = [x for x in re.split(f"{re.escape(erase)}|\n", text.decode()) if x]
         for line in drawn:
-            self.assertRegex(line, r"^\[(ps|worker-\d)\] ")
+            self.assertRegex(line, r"^\[(ps|worker-\d|launch)\] ")
+        states = {x for x in drawn if x.startswith("[launch] ")}
+        self.assertIn("[launch] all 3 run", states)
         live = [x for x in drawn if x.startswith("[ps] step ")]
         self.assertGreater(len(live), 2)
-        self.assertLess(max(map(len, live)), columns)
+        self.assertLess(max(map(len, [*live, *states])), columns)
         # They are drawn over each other, and no line is lost below them.
         self.assertGreaterEqual(text.decode().count(erase), len(live) - 1)
         log = (self.folder / "logs" / "ps.log").read_text()
