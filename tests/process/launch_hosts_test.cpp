@@ -195,6 +195,19 @@ TEST_CASE("a host whose disk is full says so") {
                ContainsSubstring(": make room in ~/.cache/troupe there"));
 }
 
+TEST_CASE("a host may be given by an address of IPv6") {
+  if (slurp("/proc/net/if_inet6").empty())
+    SKIP("this machine has no IPv6");
+  ssh_hosts there;
+  there.write("hosts", "::1 slots=2\n");
+  auto process = there.launch({}, there.recorded_run({"--epochs", "1"}));
+  CHECK(process.wait() == 0);
+  INFO(process.report());
+  CHECK(
+    process.said("\\[worker-0\\] connected +to \\[::1\\]:\\d+ as worker 0"));
+  CHECK(there.on.summary()["samples_applied"] == digits);
+}
+
 TEST_CASE("more workers than cores is a warning") {
   ssh_hosts there;
   there.write("hosts", "127.0.0.2\n");

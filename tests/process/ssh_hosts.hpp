@@ -26,6 +26,7 @@ public:
         {TROUPE_SSH_KEYGEN, "-q", "-t", "ed25519", "-N", "", "-f", path(name)});
     for (const auto& name : names)
       std::filesystem::create_directories(home_of(name));
+    std::filesystem::create_directories(home_of("::1"));
     write("enter",
           "#!/bin/sh\n"
           "set -- $SSH_CONNECTION\n"
@@ -45,7 +46,7 @@ public:
                                  std::filesystem::perms::owner_all);
     write("authorized",
           "command=\"" + path("enter") + "\" " + slurp(path("key.pub")));
-    std::string listens;
+    std::string listens{"ListenAddress ::1\n"}; // Where there is IPv6.
     for (const auto& name : names)
       listens += "ListenAddress " + name + "\n";
     write("sshd_config", "Port " + port_ + "\n" + listens + "HostKey " +
