@@ -95,16 +95,17 @@ unpack_nccl() { # WORK FOLDER
 release_parts=("caf-$caf_version-release" "torch-$torch_version-cpu"
   "catch2-$catch2_version")
 
-setup() { # [--tsan] [--with-cuda] [--parity] [--launchers] [--plan]
-  local option part torch tsan= cuda= parity= launchers= plan= parts=("${release_parts[@]}") absent= packages
+setup() { # [--tsan] [--with-cuda] [--parity] [--torchft] [--launchers] [--plan]
+  local option part torch tsan= cuda= parity= torchft= launchers= plan= parts=("${release_parts[@]}") absent= packages
   for option; do
     case $option in
       --tsan) tsan=1 parts+=("caf-$caf_version-tsan") ;;
       --with-cuda) cuda=1 parts+=("nccl-$nccl_version") ;;
       --parity) parity=1 parts+=("$parity_folder") ;;
+      --torchft) parity=1 torchft=1 parts+=("$parity_folder" "$torchft_folder") ;;
       --launchers) launchers=1 parts+=("$validators_folder") ;;
       --plan) plan=1 ;;
-      *) die "setup: unknown option $option (known: --tsan, --with-cuda, --parity, --launchers, --plan)" ;;
+      *) die "setup: unknown option $option (known: --tsan, --with-cuda, --parity, --torchft, --launchers, --plan)" ;;
     esac
   done
   mapfile -t packages < <(packages_of_system)
@@ -157,6 +158,9 @@ setup() { # [--tsan] [--with-cuda] [--parity] [--launchers] [--plan]
   if [[ $parity ]]; then
     step "$parity_folder" "Python with torch $torch_version and torchvision" \
       unpack_parity
+  fi
+  if [[ $torchft ]]; then
+    step "$torchft_folder" "torchft ${torchft_folder#*-}" unpack_torchft
   fi
   if [[ $launchers ]]; then
     step "$validators_folder" "a Python that reads manifests of Kubernetes" \
@@ -217,6 +221,7 @@ show_plan() {
     if [[ -z $name || ($name == NCCL && -z $cuda) ]]; then continue; fi
     if [[ -z $parity && " ${parity_only[*]} " == *" $name "* &&
       (-z $launchers || $name != TYPING_EXTENSIONS) ]]; then continue; fi
+    if [[ -z $torchft && " ${torchft_only[*]} " == *" $name "* ]]; then continue; fi
     if [[ -z $launchers && " ${validators_only[*]} " == *" $name "* ]]; then continue; fi
     url=TROUPE_${name}_URL
     if [[ ${TROUPE_DOWNLOADS:-} ]]; then how=$TROUPE_DOWNLOADS; fi

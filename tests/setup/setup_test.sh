@@ -62,6 +62,8 @@ check "a plan names the address that somebody set" \
 check "NCCL is part of a plan for CUDA alone" \
   bash -c './dev setup --plan --with-cuda | grep -q nccl && ! ./dev setup --plan | grep -q nccl'
 
+check "torchft is part of a plan for it alone" \
+  bash -c './dev setup --plan --torchft | grep -q torchft && ! ./dev setup --plan | grep -q torchft'
 check "launchers are part of a plan for them alone" \
   bash -c './dev setup --plan --launchers | grep -q slurmctld && ! ./dev setup --plan | grep -q slurmctld'
 
