@@ -10,6 +10,7 @@
 #include "messages/lease.hpp"
 #include "models/network.hpp"
 
+#include <ATen/Parallel.h>
 #include <nlohmann/json.hpp>
 #include <torch/nn/module.h>
 #include <torch/optim/sgd.h>
