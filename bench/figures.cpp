@@ -32,8 +32,9 @@ std::string number(double x) {
 
 figure compare(std::string name, double value, std::string unit,
                std::string reference, double reference_value, better when) {
-  auto ratio =
-    when == better::higher ? value / reference_value : reference_value / value;
+  auto ratio = value == reference_value ? 1 // Of nothing and nothing, too.
+               : when == better::higher ? value / reference_value
+                                        : reference_value / value;
   return {std::move(name),      value,           std::move(unit),
           std::move(reference), reference_value, ratio};
 }

@@ -16,7 +16,8 @@ struct figure {
   std::string unit;
   std::string reference; ///< What it is compared with.
   double reference_value = 0;
-  double ratio = 0; ///< > 1: Troupe is better.
+  double ratio = 0; ///< > 1: Troupe is better. Infinite, null in the file, if
+                    ///< Troupe has none of what the other has.
 };
 
 /// Which values are better.

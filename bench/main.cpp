@@ -43,6 +43,7 @@ constexpr part parts[] = {
   {"peers/lenet", bench::compare_lenet},
   {"peers/resnet18", bench::compare_resnet},
   {"peers/wide", bench::compare_wide},
+  {"cluster/killed_workers", bench::measure_killed_workers},
   {"python/lenet", bench::measure_python_lenet},
   {"python/step", bench::measure_python_steps},
   {"python/start", bench::measure_python_start},

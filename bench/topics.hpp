@@ -73,6 +73,11 @@ void compare_lenet(const setting& how, report& out);
 void compare_resnet(const setting& how, report& out);
 void compare_wide(const setting& how, report& out);
 
+// -- cluster: elastic training while workers are killed -----------------------
+
+/// Goodput, pauses and samples, next to torchrun and torchft.
+void measure_killed_workers(const setting& how, report& out);
+
 // -- python: workers whose gradients Python computes
 // ----------------------------
 

@@ -45,6 +45,12 @@ bool begin_with_python(const setting& how, report& out, const char* title) {
   return !how.python.empty();
 }
 
+words with_package(const setting& how) {
+  return {"/usr/bin/env", "PYTHONPATH=" TROUPE_PYTHON_PACKAGE,
+          "OMP_NUM_THREADS=1", little_spinning,
+          "TROUPE_TRAINER_NODE=" + how.trainer_node.string()};
+}
+
 double number_in(const std::filesystem::path& file) {
   std::ifstream in{file};
   double found = 0;

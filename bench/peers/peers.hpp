@@ -33,6 +33,13 @@ double rate_of_peer(const std::string& mode,
 /// says so if not.
 bool begin_with_python(const setting& how, report& out, const char* title);
 
+/// As `launch` sets it.
+inline constexpr const char* little_spinning = "GOMP_SPINCOUNT=10000";
+
+/// The beginning of a command in which Python finds Troupe's package and
+/// program, and has one thread.
+std::vector<std::string> with_package(const setting& how);
+
 /// The number that a Python program has written. Throws `run_error` if there is
 /// none.
 double number_in(const std::filesystem::path& file);

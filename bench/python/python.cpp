@@ -17,16 +17,6 @@ namespace {
 
 using words = std::vector<std::string>;
 
-/// As `launch` sets it.
-constexpr auto little_spinning = "GOMP_SPINCOUNT=10000";
-
-/// What Python needs to find the package and the program.
-words with_package(const setting& how) {
-  return {"/usr/bin/env", "PYTHONPATH=" TROUPE_PYTHON_PACKAGE,
-          "OMP_NUM_THREADS=1", little_spinning,
-          "TROUPE_TRAINER_NODE=" + how.trainer_node.string()};
-}
-
 /// The figure that a run of loops.py finds.
 double loops(const setting& how, const words& arguments) {
   app::scratch_folder scratch;

@@ -157,7 +157,7 @@ TEST_CASE("Python's steps and its start have their figures") {
 
 TEST_CASE("without a Python peers are left out, in plain words") {
   testing::temporary_folder folder;
-  for (const auto* topic : {"peers/lenet", "python"}) {
+  for (const auto* topic : {"peers/lenet", "cluster", "python"}) {
     auto run = bench(folder, {topic});
     CHECK(run.wait() == 0);
     CHECK(
@@ -181,6 +181,7 @@ TEST_CASE("a topic that is not there is named in one line") {
         "parallel/pipeline, parallel/contexts, parallel/peers, "
         "parallel/peers_over_stream, parallel/slow_peer, "
         "peers/lenet, peers/resnet18, peers/wide, "
+        "cluster/killed_workers, "
         "python/lenet, python/step, python/start, "
         "simulate/policy_events, "
         "simulate/growth, "

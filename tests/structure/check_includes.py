@@ -46,7 +46,7 @@ FOLDERS = (
     "apps/lab/simulation", "apps/lab/replay",
     "apps/lab", "apps/lab/calibrate", "apps/lab/compare", "apps/cli",
     "bench", "bench/data", "bench/server", "bench/simulate", "bench/train",
-    "bench/peers", "bench/parallel", "bench/transport", "bench/python",
+    "bench/peers", "bench/cluster", "bench/parallel", "bench/transport", "bench/python",
 )
 
 # Folder -> (what nothing below it may include, why).
