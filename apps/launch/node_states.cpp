@@ -1,6 +1,7 @@
 #include "apps/launch/node_states.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 namespace troupe::app {
 
@@ -24,18 +25,20 @@ std::string states_line(std::span<const node_state> all, size_t columns) {
   auto out = left == 0
                ? "all " + count + " run"
                : std::to_string(all.size() - left) + " of " + count + " run";
-  auto between = "; ";
+  constexpr std::string_view named = ", ";
+  std::string_view between = "; ";
   for (const auto& one : all) {
     if (one.trouble.empty())
       continue;
-    auto longer = out + between + text_of(one);
+    auto longer = out + std::string{between} + text_of(one);
     if (longer.size() + rest_of(left - 1).size() > columns)
       break;
     out = std::move(longer);
-    between = ", ";
+    between = named;
     --left;
   }
-  out += rest_of(left);
+  if (between == named)
+    out += rest_of(left);
   out.resize(std::min(out.size(), columns));
   return out;
 }

@@ -18,7 +18,8 @@ TEST_CASE("the line about a launch's processes names those in trouble") {
 
 TEST_CASE("the line about a launch's processes fits into its terminal") {
   std::vector<node_state> all(50, {"worker-7", "10.0.0.3", "starts again"});
-  CHECK(states_line(all, 60) ==
+  CHECK(states_line(all, 20) == "0 of 50 run");
+  CHECK(states_line(all, 70) ==
         "0 of 50 run; worker-7 (10.0.0.3) starts again, 49 more do not");
   for (size_t columns = 0; columns < 200; ++columns)
     CHECK(states_line(all, columns).size() <= columns);
