@@ -48,7 +48,8 @@ void kill_a_worker(const std::string& policy) {
 
 // -- workers die --------------------------------------------------------------
 
-TEST_CASE("sync: a killed worker is missed and a new one takes part") {
+TEST_CASE("sync: a killed worker is missed and a new one takes part",
+          "[connections]") {
   kill_a_worker("sync");
 }
 
@@ -60,7 +61,8 @@ TEST_CASE("ssp: a killed worker is missed and a new one takes part") {
   kill_a_worker("ssp");
 }
 
-TEST_CASE("async: a killed worker is missed and a new one takes part") {
+TEST_CASE("async: a killed worker is missed and a new one takes part",
+          "[connections]") {
   kill_a_worker("async");
 }
 
@@ -96,7 +98,7 @@ TEST_CASE("a run that stands still says for whom it waits") {
   CHECK_FALSE(server.said("no step for 20 s"));
 }
 
-TEST_CASE("a worker that stalls is dropped and comes back") {
+TEST_CASE("a worker that stalls is dropped and comes back", "[connections]") {
   process_fixture on{recorded};
   auto server = on.listening_server(
     {"--workers", "3", "--epochs", "15", "--liveness-timeout", "2"});
@@ -151,7 +153,8 @@ TEST_CASE("a worker that is told to stop leaves and the others go on") {
 
 // -- the parameter server dies ------------------------------------------------
 
-TEST_CASE("a killed parameter server is resumed and its workers come back") {
+TEST_CASE("a killed parameter server is resumed and its workers come back",
+          "[connections]") {
   process_fixture on{recorded};
   const flags what{"--workers",         "3",  "--epochs", "15",
                    "--checkpoint-freq", "10", "--policy", "ssp"};
@@ -177,7 +180,7 @@ TEST_CASE("a killed parameter server is resumed and its workers come back") {
                     " updates made after it were rolled back"));
 }
 
-TEST_CASE("a parameter server that stalls is waited for") {
+TEST_CASE("a parameter server that stalls is waited for", "[connections]") {
   process_fixture on{recorded};
   const flags soon{"--liveness-timeout", "2"};
   auto server =
@@ -343,7 +346,8 @@ void kill_both(uint64_t seed) {
 
 } // namespace
 
-TEST_CASE("kill -9 of a worker, then of the parameter server, never hangs") {
+TEST_CASE("kill -9 of a worker, then of the parameter server, never hangs",
+          "[connections]") {
   auto first = wished("TROUPE_FAULT_FIRST_SEED", 0);
   auto end = first + wished("TROUPE_FAULT_REPETITIONS", 3);
   for (auto seed = first; seed < end; ++seed) {
