@@ -25,9 +25,9 @@ constexpr auto for_others = std::chrono::seconds(3);
 /// stderr gets no more lines than these at the end of a process.
 constexpr size_t most_lines = 3;
 
-using hosts = std::vector<std::unique_ptr<remote_host>>;
+using remote_hosts = std::vector<std::unique_ptr<remote_host>>;
 
-void wait_for_any(const hosts& all) {
+void wait_for_any(const remote_hosts& all) {
   std::vector<int> files;
   for (const auto& one : all)
     one->list_files(files);
@@ -42,12 +42,12 @@ bool is_over(const remote_host& one) {
   return one.is_ready() || !one.failure_line().empty();
 }
 
-bool has_failed(const hosts& all) {
+bool has_failed(const remote_hosts& all) {
   return std::ranges::any_of(
     all, [](const auto& one) { return !one->failure_line().empty(); });
 }
 
-[[noreturn]] void report(const hosts& all) {
+[[noreturn]] void report(const remote_hosts& all) {
   std::string out;
   size_t lines = 0;
   size_t others = 0;
@@ -65,7 +65,7 @@ bool has_failed(const hosts& all) {
   throw run_error(out);
 }
 
-std::string awaited(const hosts& all) {
+std::string awaited(const remote_hosts& all) {
   std::vector<std::string> out;
   for (const auto& one : all)
     if (!is_over(*one))
@@ -75,9 +75,10 @@ std::string awaited(const hosts& all) {
 
 } // namespace
 
-hosts connect_hosts(std::span<const listed_host> places,
-                    const launch_luggage& luggage, const line_taker& say) {
-  hosts all;
+remote_hosts connect_hosts(std::span<const listed_host> places,
+                           const launch_luggage& luggage,
+                           const line_taker& say) {
+  remote_hosts all;
   for (const auto& one : places)
     all.push_back(std::make_unique<remote_host>(one, luggage));
   auto next_words = clock::now() + before_words;
