@@ -196,7 +196,8 @@ TEST_CASE("a host whose disk is full says so") {
 }
 
 TEST_CASE("a host may be given by an address of IPv6") {
-  if (slurp("/proc/net/if_inet6").empty())
+  std::string loopback(31, '0');
+  if (slurp("/proc/net/if_inet6").find(loopback + "1 ") == std::string::npos)
     SKIP("this machine has no IPv6");
   ssh_hosts there;
   there.write("hosts", "::1 slots=2\n");
