@@ -37,7 +37,7 @@ void launch_output::draw(const child_plan& whose, const std::string& live,
                          std::span<const node_state> all) {
   std::string own{"[launch] "};
   auto columns = terminal_width();
-  if (live.empty() || columns <= own.size())
+  if (columns <= own.size())
     return;
   auto lines = prefix_of(whose) + live + "\n" + own +
                states_line(all, columns - own.size());

@@ -78,7 +78,8 @@ private:
         look_at(one);
       for (const auto& one : hosts_)
         one->look([this](const std::string& line) { output_.say(line); });
-      output_.draw(lead_->plan, lead_->running->live(), states());
+      if (auto live = lead_->running->live(); !live.empty())
+        output_.draw(lead_->plan, live, states());
       for (auto what : signals_.taken())
         stop(what);
       if (!lead_status_ && nobody_works())

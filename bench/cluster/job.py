@@ -92,8 +92,9 @@ class ReadLog:
             kind, pid, at, *fields = line.split(" ")
             getattr(self, "_" + kind)(int(pid), float(at), *fields)
 
-    def slot_is_held_by(self, slot):
-        """The process that began there last; None if there is none yet."""
+    def newest_pid(self, slot):
+        """The id of the process that was started last for this slot; None if no process
+        was started for it."""
         held = [x.pid for x in self.starts if x.slot == slot]
         return held[-1] if held else None
 

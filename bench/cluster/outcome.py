@@ -23,8 +23,9 @@ def pauses(log, kills, end):
 
 
 def returns(log, kills, end):
-    """For each kill, how long it took until a gradient of a later process in that slot was
-    in the weights; at least the time to the end if there was none."""
+    """For each kill, the seconds until the weights had a gradient of a process that was
+    started later for the same slot. Where none came before the run ended, the seconds
+    until that end: the true time is longer."""
     began = {x.pid: x.time for x in log.starts}
     found = []
     for at, slot in kills:

@@ -93,7 +93,7 @@ def kill_in_turn(log, cluster, begin, seconds, every):
         log.read_on()
         slot = len(kills) % job.WORKERS
         # A process that is not there yet is killed as soon as it is.
-        if (at := cluster.kill(log.slot_is_held_by(slot))) is not None:
+        if (at := cluster.kill(log.newest_pid(slot))) is not None:
             kills.append((at, slot))
             due += every
     return kills

@@ -34,9 +34,7 @@ import troupe
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "peers"))
-# peers.py reads the command line of its own loops.
-ARGUMENTS, sys.argv = sys.argv[1:], sys.argv[:1]
-import peers  # noqa: E402
+import networks  # noqa: E402
 
 READY = 4  # Batches.
 CLASSES = 256  # Of ResNet-50; as in steps.py.
@@ -59,11 +57,7 @@ class Bottleneck(nn.Module):
             nn.Conv2d(width, after, 1, bias=False),
             nn.BatchNorm2d(after),
         )
-        self.short = nn.Identity()
-        if stride != 1 or before != after:
-            self.short = nn.Sequential(
-                nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after)
-            )
+        self.short = networks.shortcut(before, after, stride)
 
     def forward(self, x):
         return torch.relu(self.body(x) + self.short(x))
@@ -89,7 +83,7 @@ def resnet50():
 
 def make_network(name):
     if name != "resnet50":
-        return peers.make_network(name)
+        return networks.make_network(name)
     torch.manual_seed(1)
     return resnet50()
 
@@ -272,7 +266,7 @@ def write_script(words):
 
 
 def main():
-    mode, *words = ARGUMENTS
+    mode, *words = sys.argv[1:]
     if mode == "serve":
         serve(words)
     loops = {"plain": plain, "worker": worker}

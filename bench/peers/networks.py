@@ -12,6 +12,15 @@ SHAPES = {
 }
 
 
+def shortcut(before, after, stride):
+    """What a residual block adds its input by: as it is, where it has the right shape."""
+    if stride == 1 and before == after:
+        return nn.Identity()
+    return nn.Sequential(
+        nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after)
+    )
+
+
 class Residual(nn.Module):
     def __init__(self, before, after, stride):
         super().__init__()
@@ -22,11 +31,7 @@ class Residual(nn.Module):
             nn.Conv2d(after, after, 3, 1, 1, bias=False),
             nn.BatchNorm2d(after),
         )
-        self.short = nn.Identity()
-        if stride != 1 or before != after:
-            self.short = nn.Sequential(
-                nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after)
-            )
+        self.short = shortcut(before, after, stride)
 
     def forward(self, x):
         return torch.relu(self.body(x) + self.short(x))

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
-#include <cstdlib>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -17,14 +16,9 @@ using namespace troupe::testing;
 
 namespace {
 
-int number_in(const char* variable, int otherwise) {
-  const auto* given = std::getenv(variable);
-  return given != nullptr ? std::atoi(given) : otherwise;
-}
-
 /// So many there are in a run, more or less: it also goes on meanwhile.
-int disturbances() {
-  return number_in("TROUPE_CHAOS_EVENTS", 20);
+uint64_t disturbances() {
+  return wished("TROUPE_CHAOS_EVENTS", 20);
 }
 
 /// Between two disturbances so many samples are learned from, so that a slow
@@ -36,9 +30,7 @@ constexpr size_t most_workers = 4; ///< As many as the launch starts.
 /// An asynchronous run goes on while a disturbance lasts.
 uint64_t epochs_of_a_run(const std::string& policy) {
   uint64_t longer = policy == "async" ? 6 : 2;
-  return static_cast<uint64_t>(disturbances()) * longer * samples_between /
-           digits +
-         1;
+  return disturbances() * longer * samples_between / digits + 1;
 }
 
 flags settings_of(const std::string& policy, int seed) {
@@ -58,8 +50,8 @@ flags settings_of(const std::string& policy, int seed) {
 
 class disturbed_launch {
 public:
-  explicit disturbed_launch(const std::string& policy, int seed)
-    : policy_(policy), draw_(static_cast<unsigned>(seed)),
+  explicit disturbed_launch(const std::string& policy, uint64_t seed)
+    : policy_(policy), draw_(seed),
       process_(on.start("launch",
                         flags{"launch", "--evaluator", "--max-restarts",
                               "100000", "--no-progress-limit", "0", "--workers",
@@ -103,13 +95,6 @@ public:
   process_fixture on{recorded};
 
 private:
-  static std::string value_of(const std::string& command,
-                              const std::string& flag) {
-    std::smatch found;
-    std::regex_search(command, found, std::regex{flag + " ([^ ]+)"});
-    return found[1];
-  }
-
   std::vector<pid_t> nodes(const std::string& role) const {
     std::vector<pid_t> out;
     for (auto one : children_of(process_.pid()))
@@ -194,7 +179,7 @@ private:
   }
 
   std::string policy_;
-  std::mt19937 draw_;
+  std::mt19937_64 draw_;
   child process_;
   flags joins_;
   std::vector<child> joined_;
@@ -212,8 +197,8 @@ double accuracy_of_calm_run(const std::string& policy, int seed) {
 /// accuracy is a count of images, so they differ by one at least.
 void check_accuracy(double found, const std::string& policy) {
   constexpr int runs = 5;
-  constexpr double quantile =
-    8.61; // Student's t, 4 degrees of freedom, 0.9995.
+  // Of Student's t with 4 degrees of freedom, at 0.9995.
+  constexpr double quantile = 8.61;
   constexpr double image = 1.0 / 360;
   std::vector<double> calm;
   for (int seed = 1; seed <= runs; ++seed)
@@ -230,8 +215,8 @@ void check_accuracy(double found, const std::string& policy) {
 
 /// Returns the accuracy.
 double accuracy_after_chaos(const std::string& policy) {
-  disturbed_launch it{policy, number_in("TROUPE_CHAOS_SEED", 1)};
-  int done = 0;
+  disturbed_launch it{policy, wished("TROUPE_CHAOS_SEED", 1)};
+  uint64_t done = 0;
   while (it.disturb())
     ++done;
   CHECK(done >= disturbances() / 2);

@@ -14,17 +14,6 @@ using namespace troupe::testing;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::StartsWith;
 
-namespace {
-
-/// What follows a flag in a command line.
-std::string value_of(const std::string& command, const std::string& flag) {
-  std::smatch found;
-  REQUIRE(std::regex_search(command, found, std::regex{flag + " ([^ ]+)"}));
-  return found[1];
-}
-
-} // namespace
-
 TEST_CASE("who has not the token of a launch cannot join it") {
   launched it{{}, {}, endless};
   auto server = command_of(it.find("ps"));
@@ -42,6 +31,21 @@ TEST_CASE("who has not the token of a launch cannot join it") {
              ContainsSubstring("the token is not that of the run"));
   auto friendly = it.on.start("worker", by_hand + flags{"--token-file", token});
   friendly.await("connected ");
+  it.process.signal(SIGTERM);
+  CHECK(it.process.wait() == 75);
+}
+
+TEST_CASE("who joins a launch leaves its ranks to its own workers") {
+  launched it{{}, {}, endless};
+  auto server = command_of(it.find("ps"));
+  it.process.await("\\[worker-1\\] connected");
+  kill(it.find("worker .*--rank 1 "), SIGTERM);
+  it.process.await("left +worker 1");
+  auto joined =
+    it.on.start("joined", {"--role", "worker", "--threads", "1", "--port",
+                           value_of(server, "--port"), "--token-file",
+                           value_of(server, "--token-file")});
+  joined.await("connected +to [^ ]+ as worker 2");
   it.process.signal(SIGTERM);
   CHECK(it.process.wait() == 75);
 }

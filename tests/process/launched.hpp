@@ -3,6 +3,8 @@
 
 #include "tests/process/process_fixture.hpp"
 
+#include <catch2/catch_test_macros.hpp>
+
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -28,6 +30,14 @@ inline std::string command_of(pid_t pid) {
   std::string out{std::istreambuf_iterator<char>{from}, {}};
   std::ranges::replace(out, '\0', ' ');
   return out;
+}
+
+/// What follows a flag in a command line.
+inline std::string value_of(const std::string& command,
+                            const std::string& flag) {
+  std::smatch found;
+  REQUIRE(std::regex_search(command, found, std::regex{flag + " ([^ ]+)"}));
+  return found[1];
 }
 
 inline bool is_gone(pid_t pid) {
