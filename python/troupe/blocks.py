@@ -1,149 +1,28 @@
-"""Blocks of memory that the worker and this process share, and the tensors of a
-model that lie in them (docs/formats.md)."""
+"""The tensors of a model, and their places in the blocks of memory that the worker and
+this process share (docs/formats.md)."""
 
 from __future__ import annotations
 
 import math
-import mmap
-import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 
-from troupe import extra_state, gpu, safetensors
+from troupe import extra_state, safetensors
 from troupe.attached import require_attached
 from troupe.constants import Constants, equal
-from troupe.description import (
-    CONSTANT,
-    COUNTER,
-    PARAMETER,
-    STATISTIC,
-    Described,
-    plain,
-)
+from troupe.description import COUNTER, PARAMETER, Described, plain
 from troupe.errors import Error
-from troupe.frames import Body
-
-_TYPES = {1: torch.float32, 2: torch.float64}
+from troupe.regions import Block
+from troupe.same_model import require_same_model
+from troupe.welcome import Place, Welcome
 
 #: A gradient of this many bytes or more is copied into its block as soon as backward
 #: has it, while it is still in the processor's cache. For a smaller one the call of the
 #: hook costs more than the copy.
 _EARLY = 1 << 20
-
-
-class Block:
-    """A flat tensor with a place for each tensor of a run."""
-
-    def __init__(self, flat: torch.Tensor) -> None:
-        self.flat = flat
-        self.parts: list[torch.Tensor] = []  # Made when they are first asked for.
-
-
-class Region:
-    """Memory that this process and the worker have both mapped.
-
-    Args:
-        private: Map it a second time for the weights, so that what this process
-            writes into them reaches nobody. For models whose parameters are these
-            weights (`views=True`).
-    """
-
-    def __init__(self, file: int, size: int, private: bool = False) -> None:
-        self.memory = mmap.mmap(file, size)
-        self._private = mmap.mmap(file, size, access=mmap.ACCESS_COPY) if private else None
-        os.close(file)
-        self._pinned: gpu.PinnedMemory | None = None
-        #: The blocks that were used, by their offset and whether for reading alone.
-        self.blocks: dict[tuple[int, bool], Block] = {}
-
-    def pin(self) -> None:
-        """Lets a GPU copy from and to this memory directly. Raises gpu.Refused."""
-        where = self.view(0, 1, torch.uint8).data_ptr()
-        self._pinned = gpu.PinnedMemory(where, len(self.memory))
-
-    def release(self) -> None:
-        if self._pinned is not None:
-            self._pinned.release()
-            self._pinned = None
-
-    def view(self, offset: int, count: int, dtype: torch.dtype) -> torch.Tensor:
-        return torch.frombuffer(self.memory, dtype=dtype, count=count, offset=offset)
-
-    def weights(self, offset: int, count: int, dtype: torch.dtype) -> torch.Tensor:
-        """A view for reading alone."""
-        memory = self._private or self.memory
-        return torch.frombuffer(memory, dtype=dtype, count=count, offset=offset)
-
-
-class GpuRegion:
-    """The same on the GPU of the model.
-
-    Raises:
-        gpu.Refused: If this process cannot open it.
-    """
-
-    def __init__(self, handle: bytes, size: int, device: torch.device) -> None:
-        self._memory = gpu.SharedMemory(handle, size, device)
-        self.blocks: dict[tuple[int, bool], Block] = {}
-
-    def view(self, offset: int, count: int, dtype: torch.dtype) -> torch.Tensor:
-        return self._memory.tensor(offset, count, dtype)
-
-    weights = view  # Nobody else reads these weights.
-
-    def release(self) -> None:
-        self._memory.close()
-
-
-@dataclass(frozen=True)
-class Place:
-    """What the welcome says of a tensor of the run."""
-
-    name: str
-    kind: int
-    frozen: bool
-    same_as: str
-    first: int  # The first element in a block; of a constant, the first byte.
-    shape: tuple[int, ...]
-    dtype: torch.dtype | None = None  # Of a constant; None: the run's.
-
-
-@dataclass(frozen=True)
-class Welcome:
-    """What a process is told of the run when it has joined."""
-
-    dtype: torch.dtype
-    count: int  # Elements of a block.
-    frozen: int  # Elements that are not trained.
-    region: int  # The one that holds these.
-    batch_size: int
-    seed: int
-    places: dict[str, Place]
-
-
-def read_welcome(body: Body) -> Welcome:
-    element, count, frozen, region, batch_size, seed = body.take("IQQQQQ")
-    places = {}
-    for _ in range(body.number("I")):
-        name = body.text()
-        kind, is_frozen = body.take("BB")
-        same_as = body.text()
-        first, dims = body.take("QI")
-        shape = tuple(body.take(f"{dims}Q"))
-        dtype = _dtype_named(name, body.text()) if kind == CONSTANT else None
-        places[name] = Place(name, kind, bool(is_frozen), same_as, first, shape, dtype)
-    return Welcome(_TYPES[element], count, frozen, region, batch_size, seed, places)
-
-
-def _dtype_named(tensor: str, dtype: str) -> torch.dtype:
-    try:
-        return safetensors.dtype_of(dtype)
-    except KeyError:
-        raise Error(f"{tensor} is {dtype} in the run, which is not known here") from None
 
 
 def device_of(mine: Sequence[Described]) -> torch.device:
@@ -183,14 +62,13 @@ class Tensors:
         views: bool = False,
     ) -> None:
         self._model = plain(model)
-        self._mine = mine
         self._run = run
         self._views_bound = views
         self._versions: list[int] = []  # How often torch saw each bound one change.
         self._device = device_of(mine)
         self._on_gpu: Block | None = None  # Room for a copy of a block there.
         self._room: Block | None = None  # For the gradients of the next step.
-        self._compare()
+        require_same_model(mine, run)
         self._trained: list[tuple[Described, Place]] = []
         statistics: list[tuple[Described, Place]] = []
         self._frozen: list[tuple[Described, Place]] = []
@@ -210,57 +88,6 @@ class Tensors:
         self._all = self._trained + statistics
         self._tensors = [x.tensor for x, _ in self._all]
         self._hooks = self._watch_gradients()
-
-    def _compare(self) -> None:
-        mine = {x.name: x for x in self._mine}
-        self._compare_ties(mine)
-        for name, place in self._run.places.items():
-            if place.kind == COUNTER:
-                continue
-            if name not in mine:
-                raise Error(f"the run has the tensor {name}, and the model has not")
-            self._compare_one(mine[name], place)
-        for name, x in mine.items():
-            # Runs of earlier releases have no constants.
-            if name not in self._run.places and x.kind not in (COUNTER, CONSTANT):
-                raise Error(f"the model has the tensor {name}, and the run has not")
-
-    def _compare_ties(self, mine: dict[str, Described]) -> None:
-        """What is one tensor on one side must be one on the other."""
-        ours: dict[str, tuple[str, str]] = {}  # By the first name in the run.
-        theirs: dict[str, tuple[str, str]] = {}  # By that in the model.
-        for name, place in self._run.places.items():
-            if name not in mine:
-                continue
-            run, model = place.same_as or name, mine[name].same_as or name
-            its, other = ours.setdefault(run, (model, name))
-            if its != model:
-                raise Error(
-                    f"{other} and {name} are one tensor in the run, and two in the model: "
-                    "tie them here, too"
-                )
-            its, other = theirs.setdefault(model, (run, name))
-            if its != run:
-                raise Error(
-                    f"{other} and {name} are one tensor in the model, and two in the run: "
-                    "tie them where the run is described, too, or nowhere"
-                )
-
-    def _compare_one(self, mine: Described, place: Place) -> None:
-        name, its = mine.name, mine.tensor
-        if mine.extra_of is not None:
-            return  # Extra state may have any size.
-        if tuple(its.shape) != place.shape:
-            raise Error(f"{name} has the shape {tuple(its.shape)}, and in the run {place.shape}")
-        dtype = place.dtype or self._run.dtype
-        if its.dtype != dtype:
-            raise Error(f"{name} is {its.dtype}, and in the run {dtype}{_advice(its, place)}")
-        if place.frozen or place.same_as:
-            return
-        if place.kind == PARAMETER and not its.requires_grad:
-            raise Error(f"{name} is trained in the run, and frozen in the model")
-        if place.kind == STATISTIC and mine.trained:
-            raise Error(f"{name} is trained in the model, and not in the run")
 
     def load_frozen(self, block: torch.Tensor) -> None:
         """Loads the tensors that are not trained, and keeps their values to compare."""
@@ -473,22 +300,6 @@ class Tensors:
         if not block.parts:
             block.parts = [_part(block.flat, place) for _, place in self._all]
         return block.parts
-
-
-def _advice(its: torch.Tensor, place: Place) -> str:
-    """What to do about a tensor of another type than the run's."""
-    numbers = place.dtype is None and its.dtype in _TYPES.values()
-    if not numbers:
-        return ""
-    return (
-        f'; the setting dtype says what a run keeps: give the server dtype="{_word(its.dtype)}", '
-        "or convert the model with "
-        + (".double()" if its.dtype == torch.float32 else ".float()")
-    )
-
-
-def _word(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 def _deliver(to: Described, value: torch.Tensor) -> None:

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from troupe import frames
-from troupe.blocks import Block
 from troupe.errors import Error
 from troupe.frames import Body
 from troupe.mean import Mean
+from troupe.regions import Block
 from troupe.seeds import part_seeds
 from troupe.session import Handler, Session
 

@@ -11,13 +11,15 @@ from typing import Any, TypeVar
 import torch
 
 from troupe import failures, frames, gpu, stacks
-from troupe.blocks import Block, GpuRegion, Region, Tensors, device_of, read_welcome
+from troupe.blocks import Tensors, device_of
 from troupe.description import tensors_of
 from troupe.errors import Error
 from troupe.frames import Body, Frame
 from troupe.node import Node
 from troupe.program import flags
+from troupe.regions import Block, GpuRegion, Region
 from troupe.stop_signals import stop_by_signals
+from troupe.welcome import read_welcome
 
 #: Takes the number and the body of a frame of its kind.
 Handler = Callable[[int, Body], None]

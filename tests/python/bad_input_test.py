@@ -14,7 +14,7 @@ import cluster
 import toy
 import torch
 import troupe
-from troupe import blocks, frames, gpu, program, safetensors, session
+from troupe import frames, gpu, program, regions, safetensors, session
 from troupe.program import BUILT_FOR
 from torch import nn
 from torch.nn.functional import cross_entropy
@@ -442,7 +442,7 @@ class Pinning(unittest.TestCase):
         """Memory need not be pinned; what CUDA remembers of it would fail the next call."""
         file = os.memfd_create("region")
         os.ftruncate(file, 4096)
-        region = blocks.Region(file, 4096)
+        region = regions.Region(file, 4096)
         cuda = mock.Mock()
         cuda.cudaGetErrorString.return_value = b"operation not supported"
         with mock.patch.object(gpu, "_runtime", return_value=cuda):
