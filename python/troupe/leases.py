@@ -11,12 +11,12 @@ import weakref
 from collections import deque
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from troupe import frames
+from troupe.contribution import Contribution
 from troupe.errors import Error
 from troupe.frames import Body
-from troupe.mean import Mean
 from troupe.regions import Block
 from troupe.seeds import part_seeds
 from troupe.session import Handler, Session
@@ -48,18 +48,16 @@ class _Task:
 class LeaseBook:
     """Which leases a worker has, and how far each of them is. The worker and its
     loaders share the book: they take leases from it, begin them one after another, and
-    tell it when their loop has ended. A *round* is the batches since the last step. To be
+    tell it when their loop has ended. A *round* is the batches since the last push. To be
     used by the thread that made it.
 
     Args:
         session: The worker's. It must have joined before the first lease is asked for.
-        accumulate: As of the worker.
-        allow_unused: As of the worker.
+        contribution: What the batches of a round come to.
     """
 
-    def __init__(self, session: Session, accumulate: int | None, allow_unused: bool) -> None:
-        self.mean = Mean(accumulate)
-        self.allow_unused = allow_unused
+    def __init__(self, session: Session, contribution: Contribution) -> None:
+        self.contribution = contribution
         self.in_loader = 0  # Leases that a DataLoader has.
         self._session = session
         self._node = session.node
@@ -69,7 +67,7 @@ class LeaseBook:
         self._withdrawn: set[int] = set()
         self._task: _Task | None = None
         self._next_task: _Task | None = None  # Came before the round was answered.
-        self._round: list[Lease] = []  # The batches since the last step.
+        self._round: list[Lease] = []  # The batches since the last push.
         self._in_vain = False  # The round, or the gradient sent last, was cancelled.
         self._sent = 0  # The lease of the gradient sent last.
         self._covered: list[int] = []  # Further leases of that.
@@ -135,8 +133,7 @@ class LeaseBook:
 
     def _use(self, task: _Task) -> None:
         self._task = task
-        self._session.tensors.load(task.weights, task.version)
-        self._session.tensors.make_room(task.gradient)
+        self.contribution.begin(task.weights, task.version, task.gradient)
 
     def _take_cancel(self, lease: int, _: Body) -> None:
         """Each lease that was asked for is answered once. If the loop has not begun
@@ -189,12 +186,11 @@ class LeaseBook:
             if self._node.end is not None or (not wait and not self._node.waits()):
                 return None
             if self._round and not self._node.waits():
-                if not self._in_vain:
-                    raise Error(
-                        "step() is due: this worker has no other batch until then; call "
-                        "it when worker.due is true, or give more leases"
-                    )
-                self.give_up_round()
+                if self._in_vain:
+                    self.give_up_round()
+                else:
+                    self.contribution.require_step()
+                    self.push()
                 continue
             self._session.take_next()
 
@@ -209,7 +205,7 @@ class LeaseBook:
                 return False
             if self._round and self._in_vain:
                 self.give_up_round()
-            elif self._round:  # A further batch of the same step.
+            elif self._round:  # A further batch of the same round.
                 return self._take_up(lease)
             elif self._task is not None and self._task.lease == lease.number:
                 self._in_vain = False
@@ -219,20 +215,22 @@ class LeaseBook:
         return False
 
     def _take_up(self, lease: Lease) -> bool:
-        self.mean.add(len(lease.indices), self._session.tensors)
+        self.contribution.add(len(lease.indices))
         self._round.append(lease)
         return True
 
     def accumulated(self) -> int:
-        """Batches since the last step, except those that were given up meanwhile."""
+        """Batches since the last push, except those that were given up meanwhile."""
         return len(self._round)
 
     def due(self) -> bool:
-        """Whether the round has all that it will get."""
+        """Whether the next step of the loop ends the round."""
+        return self._gets_no_more() or self.contribution.is_due()
+
+    def _gets_no_more(self) -> bool:
+        """Whether the round has all the batches that it will get, or is in vain."""
         self._pump()
-        if self._in_vain or self._node.end is not None:
-            return True
-        if self.mean.accumulate is not None and len(self._round) >= self.mean.accumulate:
+        if self._in_vain or self._session.stopping is not None or self._node.end is not None:
             return True
         ahead = any(x.number not in self._withdrawn for x in self._leases)
         return not ahead and self.in_loader == 0
@@ -279,9 +277,8 @@ class LeaseBook:
 
     def _take_last(self) -> None:
         """Loads the weights that the run ends with, if they have come; else warns."""
-        self._session.tensors.clear()
         self._round, self._task, self._next_task = [], None, None
-        self.mean.clear()
+        self.contribution.clear()
         if self._session.load_last() or self._node.failed:
             return
         if self._node.end is not None and self._node.end[1]:
@@ -293,10 +290,9 @@ class LeaseBook:
             self._node.end = (self._node.end[0], "")
 
     def give_up_round(self) -> None:
-        """Gives back the batches since the last step, and goes on with weights
+        """Gives back the batches since the last push, and goes on with weights
         that have come meanwhile."""
         given, self._round = self._round, []
-        self.mean.clear()
         self._in_vain = False
         if not given:
             return
@@ -304,12 +300,15 @@ class LeaseBook:
         if self._next_task is not None and self._next_task.lease in numbers:
             self._next_task = None
         self._task = None
-        self._session.tensors.clear()
+        self.contribution.clear()
         self._session.tensors.wait()
-        if self._node.end is None:
-            for number in sorted(numbers, reverse=True):  # Last the one that was asked for.
-                self._node.send(frames.RETURNED, number)
+        self._give_back(given)
         self._go_on()
+
+    def _give_back(self, leases: list[Lease]) -> None:
+        if self._node.end is None:
+            for lease in reversed(leases):  # Last the one that was asked for.
+                self._node.send(frames.RETURNED, lease.number)
 
     def _go_on(self) -> None:
         if self._next_task is not None:
@@ -318,19 +317,24 @@ class LeaseBook:
 
     # -- gradients ------------------------------------------------------------
 
-    def require_round(self) -> None:
-        """Raises an Error if there is no batch since the last step."""
+    def _require_round(self) -> None:
+        """Raises an Error if there is no batch since the last push."""
         if self._round and self._task is not None:
             return
         if self._node.end is not None:
             raise Error("step(): the run has ended, and takes no gradient any more")
         raise Error("step() needs a batch, and the loop has taken none since the last step")
 
-    def push(self, loss: float, metrics: bytes) -> bool:
-        """Pushes the gradients of the round and waits for new weights; False if they
-        were not wanted any more, or came too late."""
-        self.require_round()
-        self._session.tensors.fill(self._task.gradient, self.allow_unused, self.mean.factor())
+    def take_step(self, loss: Any, metrics: dict[str, Any]) -> bool:
+        """Takes a step of the loop; returns whether the round is to be pushed now."""
+        self._require_round()
+        self.contribution.take_step(loss, metrics)
+        return self.contribution.is_complete() or self._gets_no_more()
+
+    def push(self) -> bool:
+        """Pushes the round and waits for new weights; False if it was not wanted any
+        more, or came too late."""
+        loss, metrics = self.contribution.fill(self._task.gradient)
         if self._in_vain or self._node.end is not None:
             self.give_up_round()
             wanted = False
@@ -349,9 +353,20 @@ class LeaseBook:
 
     def _send_gradient(self, loss: float, metrics: bytes) -> None:
         leases, self._round = self._round, []
-        self.mean.clear()
         self._sent, self._task = self._task.lease, None
         also = self._covered = [lease.number for lease in leases[1:]]
         samples = sum(len(lease.indices) for lease in leases)
         body = struct.pack(f"<QdI{len(also)}Q", samples, loss, len(also), *also)
         self._node.send(frames.GRADIENT, self._sent, body + metrics)
+
+    def skip(self) -> None:
+        """Gives back the batches since the last step."""
+        kept = self.contribution.skip()
+        given = self._round[kept:]
+        if not given:
+            raise Error("skip() needs a batch, and the loop has taken none since the last step")
+        if kept == 0:
+            self.give_up_round()
+        else:
+            del self._round[kept:]
+            self._give_back(given)

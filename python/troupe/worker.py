@@ -11,12 +11,12 @@ import torch
 from troupe import frames
 from troupe.description import ParamGroups, group_rules
 from troupe.errors import Error
+from troupe.gradients import Gradients
 from troupe.heap import keep_memory
 from troupe.leases import Lease, LeaseBook
 from troupe.loader import Loader
-from troupe.own_steps import watch_own_steps
 from troupe.program import dataset
-from troupe.session import Participant, Session, number_of
+from troupe.session import Participant, Session
 
 
 class Worker(Participant):
@@ -88,10 +88,11 @@ class Worker(Participant):
             settings["param_groups"] = group_rules(model, param_groups)
         super().__init__(Session("worker", model, views, replay))
         keep_memory()
-        self._book = LeaseBook(self._session, accumulate, allow_unused)
+        contribution = Gradients(self._session, accumulate, allow_unused)
+        self._book = LeaseBook(self._session, contribution)
         hello = frames.hello(dataset_size, leases, dataset_id)
         self._session.join(config, settings, hello, self._book.handlers())
-        self._session.at_close(watch_own_steps(self._session.tensors.trained()))
+        contribution.join()
 
     @property
     def batch_size(self) -> int:
@@ -107,11 +108,11 @@ class Worker(Participant):
     def accumulate(self) -> int | None:
         """How many batches a step is to cover, by which the loop also divides each
         loss; None: the loop decides. May be set between two steps."""
-        return self._book.mean.accumulate
+        return self._book.contribution.accumulate
 
     @accumulate.setter
     def accumulate(self, batches: int | None) -> None:
-        self._book.mean.accumulate = batches
+        self._book.contribution.accumulate = batches
 
     @property
     def rank(self) -> int:
@@ -178,15 +179,10 @@ class Worker(Participant):
             False if the gradient was not wanted any more, or came too late.
         """
         self._book.check()
-        self._book.require_round()
-        value = number_of("loss", loss)
-        more = frames.metrics({name: number_of(name, x) for name, x in metrics.items()})
-        return self._book.push(value, more)
+        return not self._book.take_step(loss, metrics) or self._book.push()
 
     def skip(self) -> None:
         """Gives back the batches since the last step: another worker, or this
         one, gets them again. Clears the gradients."""
         self._book.check()
-        if not self._book.accumulated():
-            raise Error("skip() needs a batch, and the loop has taken none since the last step")
-        self._book.give_up_round()
+        self._book.skip()

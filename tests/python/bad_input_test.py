@@ -308,7 +308,7 @@ class Loops(cluster.Case):
             ("norm.weight", self.model, "norm", nn.BatchNorm1d(256)),
         ), start=1):
             # It is looked for at steps 1, 2, 4, 8, ..., and where a gradient is absent.
-            self.worker._book.allow_unused = number != 3
+            self.worker._book.contribution.allow_unused = number != 3
             before = getattr(owner, key)
             with self.subTest(name=name), self.assertRaisesRegex(
                 troupe.Error, f"{name} is no longer the model's"
@@ -318,7 +318,7 @@ class Loops(cluster.Case):
                     self.model(batch[0]).sum().backward()
                     self.worker.step(0.0)
             setattr(owner, key, before)
-        self.worker._book.allow_unused = False
+        self.worker._book.contribution.allow_unused = False
         self.finish_exactly()
 
     def test_step_without_a_batch(self):

@@ -16,6 +16,7 @@ import troupe
 from torch import nn
 from torch.nn.functional import cross_entropy
 from troupe import frames
+from troupe.gradients import Gradients
 from troupe.leases import LeaseBook
 
 
@@ -270,7 +271,7 @@ class Crossed(unittest.TestCase):
     def test_they_are_left_alone(self):
         session = mock.MagicMock()
         session.node.end, session.node.waits.return_value = None, False
-        book = LeaseBook(session, 2, False)
+        book = LeaseBook(session, Gradients(session, 2, False))
         take = book.handlers()
         lease, weights = struct.pack("<QIIQ", 0, 0, 1, 7), struct.pack("<QBQQQQ", *[0] * 6)
         for number in (1, 2):
@@ -280,7 +281,8 @@ class Crossed(unittest.TestCase):
             book.begin(book.next_lease(wait=True))
         coming = iter((2, 3))
         session.take_next = lambda: take[frames.WEIGHTS](next(coming), frames.Body(weights))
-        self.assertTrue(book.push(0.5, b""))
+        self.assertTrue(book.take_step(0.5, {}))
+        self.assertTrue(book.push())
         self.assertEqual(list(coming), [])  # It has waited for those of the next lease.
         self.assertEqual(session.tensors.load.call_count, 2)
 
