@@ -87,7 +87,7 @@ class Tensors:
         self._constants = Constants(())
         self._all = self._trained + statistics
         self._tensors = [x.tensor for x, _ in self._all]
-        self._hooks = self._watch_gradients()
+        self._hooks: list[Any] | None = None  # None: nobody has asked for them.
 
     def load_frozen(self, block: torch.Tensor) -> None:
         """Loads the tensors that are not trained, and keeps their values to compare."""
@@ -183,7 +183,7 @@ class Tensors:
     def unbind(self) -> None:
         """Gives the parameters memory of their own, and forgets gradients that
         were not pushed."""
-        for hook in self._hooks:
+        for hook in self._hooks or ():
             hook.remove()
         self.give_up_room()
         self.keep()
@@ -218,6 +218,8 @@ class Tensors:
         if self._is_here(block):
             self._parts(block)
             self._room = block
+            if self._hooks is None:
+                self._hooks = self._watch_gradients()
 
     def give_up_room(self) -> None:
         """To be called when the block no longer belongs to this process: clears the
@@ -244,13 +246,8 @@ class Tensors:
             tensor.grad = part  # A further backward adds to it there.
 
     def fill(self, block: Block, allow_unused: bool, factor: float = 1) -> None:
-        """Puts gradients, times a factor, and running statistics into a block,
-        and clears the gradients."""
-        self._check_unchanged()
-        looked = self._constants.check()
-        self._follow()
-        if looked:
-            self.require_attached()
+        """Puts gradients, times a factor, and running statistics into a block."""
+        self._look_before_push()
         if factor != 1:
             self.scale(factor)
         sources = [self._gradient(x, allow_unused) for x, _ in self._trained]
@@ -261,7 +258,39 @@ class Tensors:
             if there is not block:
                 block.flat.copy_(there.flat, non_blocking=True)
         self.wait()
-        self.clear()
+
+    def fill_difference(self, start: Block, block: Block) -> list[tuple[str, float, float]]:
+        """Puts the parameters in `start` less those of the model, and running
+        statistics, into a block. Returns the name of each parameter, and the least and
+        the most number of its difference; both are NaN if one of them is."""
+        self._look_before_push()
+        names, ends = [], []
+        with torch.no_grad():
+            there = block if self._is_here(block) else self._block_on_gpu()
+            if not self._is_here(start):
+                copy = self._block_on_gpu()
+                copy.flat.copy_(start.flat, non_blocking=True)
+                start = copy
+            for (x, _), was, part in zip(self._trained, self._parts(start), self._parts(there)):
+                torch.sub(was, x.tensor, out=part)
+                if part.numel() > 0:
+                    names.append(x.name)
+                    ends += part.aminmax()  # While it is in the processor's cache.
+            count = len(self._trained)
+            self._put(self._tensors[count:], self._parts(there)[count:])
+            if there is not block:
+                block.flat.copy_(there.flat, non_blocking=True)
+            found = torch.stack(ends).tolist()
+        self.wait()
+        return list(zip(names, found[::2], found[1::2]))
+
+    def _look_before_push(self) -> None:
+        """Raises Error if the model is not as the run needs it."""
+        self._check_unchanged()
+        looked = self._constants.check()
+        self._follow()
+        if looked:
+            self.require_attached()
 
     @staticmethod
     def _put(sources: list[torch.Tensor], parts: list[torch.Tensor]) -> None:

@@ -30,13 +30,19 @@ _P = TypeVar("_P", bound="Participant")
 _open: Session | None = None
 
 
-def number_of(name: str, value: Any) -> float:
-    """A metric, which may be a tensor of one number."""
-    if isinstance(value, torch.Tensor) and value.numel() != 1:
+def require_one_number(name: str, value: torch.Tensor) -> None:
+    """Raises Error if a metric is a tensor of several numbers."""
+    if value.numel() != 1:
         raise Error(
             f"the metric {name} has the shape {tuple(value.shape)}: give the mean over the "
             f"samples, {name}.mean()"
         )
+
+
+def number_of(name: str, value: Any) -> float:
+    """A metric, which may be a tensor of one number."""
+    if isinstance(value, torch.Tensor):
+        require_one_number(name, value)
     try:
         return float(value.detach() if isinstance(value, torch.Tensor) else value)
     except (TypeError, ValueError, RuntimeError):

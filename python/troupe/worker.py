@@ -9,14 +9,55 @@ from typing import Any
 import torch
 
 from troupe import frames
+from troupe.contribution import Contribution
 from troupe.description import ParamGroups, group_rules
 from troupe.errors import Error
 from troupe.gradients import Gradients
 from troupe.heap import keep_memory
 from troupe.leases import Lease, LeaseBook
 from troupe.loader import Loader
+from troupe.local_steps import LocalSteps
 from troupe.program import dataset
 from troupe.session import Participant, Session
+
+#: Batches that a worker may have at a time.
+_MOST_LEASES = 4096
+
+#: Batches that the loader may have ahead of a round.
+_AHEAD = 4
+
+
+def _leases_for(leases: int | None, accumulate: int | None, local_steps: int | None) -> int:
+    """How many batches a worker has at a time. Raises Error if there can be no round."""
+    if accumulate is not None and not 1 <= accumulate <= 64:
+        raise Error(f"accumulate={accumulate}: a step covers from 1 to 64 batches")
+    if local_steps is not None and not 1 <= local_steps <= 4000:
+        raise Error(f"local_steps={local_steps}: a round has from 1 to 4000 local steps")
+    a_round = (accumulate or 1) * (local_steps or 1)
+    needed = a_round if local_steps is None else a_round + _AHEAD
+    if leases is None:
+        leases = min(max(_AHEAD, needed), _MOST_LEASES)
+    if not 1 <= leases <= _MOST_LEASES:
+        raise Error(f"leases={leases}: a worker has from 1 to {_MOST_LEASES} batches at a time")
+    if a_round > leases:
+        given = {"accumulate": accumulate, "local_steps": local_steps}
+        words = " and ".join(f"{name}={x}" for name, x in given.items() if x is not None)
+        raise Error(f"{words} needs {a_round} leases, and leases={leases}")
+    return leases
+
+
+def _require_own_weights(views: bool, replay: str | os.PathLike | None) -> None:
+    """What a worker with local steps cannot do."""
+    if views:
+        raise Error(
+            "views=True goes not with local_steps: the parameters would be the run's own "
+            "memory, which the loop's optimiser must not change"
+        )
+    if replay is not None:
+        raise Error(
+            "replay= goes not with local_steps: what each worker's optimiser had kept is not "
+            "in the event log, so its steps cannot be computed again"
+        )
 
 
 class Worker(Participant):
@@ -37,11 +78,14 @@ class Worker(Participant):
         config: An INI file of settings, docs/configuration.md.
         dataset_size: Samples of an epoch, the same on all workers.
         dataset_id: A word that tells this data set from others.
-        leases: How many batches the worker may have at a time, at most 64. The loader
+        leases: How many batches the worker may have at a time, at most 4096. The loader
             prefetches no more, and a step accumulates no more. None: 4, or
-            `accumulate`, if that is more.
+            `accumulate`, if that is more; with `local_steps` 4 more than a round has.
         accumulate: How many batches a step is to cover. The loop divides each loss by
             this number, and calls `step` when `due` says so.
+        local_steps: How many steps the loop makes with an optimiser of its own before
+            their difference is pushed, at most 4000: a round. None: the server's
+            optimiser makes all steps.
         allow_unused: Whether a parameter without a gradient has one of zeros;
             else that is an error.
         param_groups: The groups that the server was given (`troupe.serve`): if these
@@ -68,6 +112,7 @@ class Worker(Participant):
         dataset_id: str = "",
         leases: int | None = None,
         accumulate: int | None = None,
+        local_steps: int | None = None,
         allow_unused: bool = False,
         param_groups: ParamGroups | None = None,
         views: bool = False,
@@ -75,20 +120,19 @@ class Worker(Participant):
         **settings: Any,
     ) -> None:
         dataset(dataset_size, dataset_id)  # Refuses what the server would.
-        if accumulate is not None and not 1 <= accumulate <= 64:
-            raise Error(f"accumulate={accumulate}: a step covers from 1 to 64 batches")
-        if leases is None:
-            leases = max(4, accumulate or 1)
-        if not 1 <= leases <= 64:
-            raise Error(f"leases={leases}: a worker has from 1 to 64 batches at a time")
-        if accumulate is not None and accumulate > leases:
-            raise Error(f"accumulate={accumulate} needs as many leases, and leases={leases}")
+        leases = _leases_for(leases, accumulate, local_steps)
+        if local_steps is not None:
+            _require_own_weights(views, replay)
         self._size = dataset_size
         if param_groups is not None:
             settings["param_groups"] = group_rules(model, param_groups)
         super().__init__(Session("worker", model, views, replay))
         keep_memory()
-        contribution = Gradients(self._session, accumulate, allow_unused)
+        contribution: Contribution
+        if local_steps is None:
+            contribution = Gradients(self._session, accumulate, allow_unused)
+        else:
+            contribution = LocalSteps(self._session, local_steps, accumulate)
         self._book = LeaseBook(self._session, contribution)
         hello = frames.hello(dataset_size, leases, dataset_id)
         self._session.join(config, settings, hello, self._book.handlers())
@@ -132,7 +176,7 @@ class Worker(Participant):
 
     @property
     def accumulated(self) -> int:
-        """How many batches the next `step` covers: those since the last one, except
+        """How many batches the next push covers: those since the last one, except
         those that were given up meanwhile."""
         return self._book.accumulated()
 
@@ -140,7 +184,7 @@ class Worker(Participant):
     def due(self) -> bool:
         """Whether a loop that accumulates must call `step` before it takes another
         batch: there are `accumulate` batches, or no other comes, or those so far are
-        not wanted any more."""
+        not wanted any more. With `local_steps`: whether that step ends the round."""
         return self._book.due()
 
     def __iter__(self) -> Iterator[Lease]:
@@ -171,18 +215,24 @@ class Worker(Participant):
         """Pushes the gradients of the batches since the last step, and clears
         them. On return the model has new weights.
 
+        With `local_steps` it counts a step of the loop's optimiser. Only the one that
+        ends a round pushes: by how much the round has changed the weights. Gradients
+        are the loop's.
+
         Args:
-            loss: The mean over their samples, for the records.
+            loss: The mean over the samples of these batches, for the records.
             metrics: Further means, by their names.
 
         Returns:
-            False if the gradient was not wanted any more, or came too late.
+            False if the gradient, or the round, was not wanted any more, or came too
+            late.
         """
         self._book.check()
         return not self._book.take_step(loss, metrics) or self._book.push()
 
     def skip(self) -> None:
         """Gives back the batches since the last step: another worker, or this
-        one, gets them again. Clears the gradients."""
+        one, gets them again. Clears the gradients, except with `local_steps`, where the
+        steps before count all the same."""
         self._book.check()
         self._book.skip()

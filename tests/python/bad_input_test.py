@@ -166,8 +166,8 @@ class Refused(cluster.Case):
         self.refuse("has the data set 'tea', and the run 'toy'", dataset_id="tea", port=port)
         self.refuse("there must be a sample", dataset_size=0, port=port)
         self.refuse("give a word without blanks", dataset_id="a b", port=port)
-        for leases in (0, 65, -1):
-            self.refuse("from 1 to 64 batches at a time", leases=leases, port=port)
+        for leases in (0, 4097, -1):
+            self.refuse("from 1 to 4096 batches at a time", leases=leases, port=port)
 
     def test_settings(self):
         self.refuse("unknown flag .--not-a-setting", not_a_setting=1)

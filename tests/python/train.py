@@ -1,11 +1,12 @@
 """The program of a worker, as a user would write it.
 
 Usage: train.py PORT REPORT [--workers N] [--seconds S] [--accumulate K] [--views]
-       [--gpu N] [--early] [--save FILE] [--after FILE] [--sound N] [SETTING=VALUE...]
+       [--local-steps H] [--gpu N] [--early] [--save FILE] [--after FILE] [--sound N] [SETTING=VALUE...]
 PORT: of the server; 0: as the environment says, or a replay.
 REPORT: a file that gets a JSON line for each batch, its epoch and indices; in a
 folder, report-<process>.jsonl.
 --seconds: that a batch takes.
+--local-steps: with an SGD of torch's.
 --gpu: of the fake device; -1: the one of LOCAL_RANK.
 --early: all gradients are put into the shared block by backward.
 --save: the model as it is after the loop.
@@ -37,6 +38,9 @@ def train(report, pause=0, loaders=0, save=None, device="cpu", sound=None, **set
     """
     model, data = toy.Net().to(device), toy.Points()
     accumulates = settings.get("accumulate")
+    optimizer = None
+    if settings.get("local_steps") is not None:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.5)
     with troupe.Worker(
         model, dataset_size=len(data), dataset_id="toy", **settings
     ) as worker:
@@ -52,7 +56,12 @@ def train(report, pause=0, loaders=0, save=None, device="cpu", sound=None, **set
             covered = [*covered, loader.lease][-worker.accumulated :]
             if accumulates is not None and not worker.due:
                 continue
+            if optimizer is not None:
+                optimizer.step()
+                optimizer.zero_grad()
             wanted = worker.step(loss)
+            if worker.accumulated:
+                continue  # A local step that has pushed nothing.
             for lease in covered:
                 line = {
                     "epoch": lease.epoch,
@@ -75,6 +84,7 @@ def main():
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=0)
     parser.add_argument("--accumulate", type=int)
+    parser.add_argument("--local-steps", type=int)
     parser.add_argument("--views", action="store_true")
     parser.add_argument("--gpu", type=int)
     parser.add_argument("--early", action="store_true")
@@ -103,6 +113,7 @@ def main():
             port=given.port if given.port != "0" else None,
             connect_timeout=30 if given.port != "0" else None,
             accumulate=given.accumulate,
+            local_steps=given.local_steps,
             views=given.views,
             **dict(x.split("=") for x in given.settings),
         )

@@ -1,0 +1,125 @@
+"""Steps that a worker makes itself, with an optimiser of its own."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import torch
+
+from troupe import frames
+from troupe.contribution import Contribution
+from troupe.errors import Error
+from troupe.regions import Block
+from troupe.session import Session, number_of, require_one_number
+
+
+class LocalSteps(Contribution):
+    """The user's loop trains the model with an optimiser of its own. After a number of
+    these local steps the worker pushes by how much they have changed the weights, as if
+    that were a gradient: the weights before them less those after. Between two pushes
+    parameters, gradients and optimiser are the loop's alone.
+
+    Args:
+        steps: Local steps of a round.
+        accumulate: As of the worker.
+    """
+
+    def __init__(self, session: Session, steps: int, accumulate: int | None) -> None:
+        super().__init__(accumulate)
+        self._session = session
+        self._most = steps
+        self._start: Block | None = None  # With the weights before the first step.
+        self._has_warned = False
+        self.clear()
+
+    def join(self) -> None:
+        pass
+
+    def begin(self, weights: Block, version: int, gradient: Block) -> None:
+        self._session.tensors.load(weights, version)
+        self._start = weights
+
+    def add(self, samples: int) -> None:
+        self._new.append(samples)
+
+    def take_step(self, loss: Any, metrics: dict[str, Any]) -> None:
+        if not self._new:
+            raise Error("step() needs a batch, and the loop has taken none since the last step")
+        values = {name: _quantity(name, x) for name, x in metrics.items()}
+        self._loss.add(_quantity("loss", loss), sum(self._new))
+        for name, value in values.items():
+            self._metrics.setdefault(name, _Mean()).add(value, sum(self._new))
+        self._steps += 1
+        self._stepped += len(self._new)
+        self._new = []
+
+    def is_complete(self) -> bool:
+        return self._steps >= self._most
+
+    def is_due(self) -> bool:
+        has_all = self.accumulate is None or len(self._new) >= self.accumulate
+        return self._steps + 1 >= self._most and has_all
+
+    def require_step(self) -> None:
+        pass
+
+    def skip(self) -> int:
+        self._new = []
+        return self._stepped
+
+    def fill(self, gradient: Block) -> tuple[float, bytes]:
+        self._check(self._session.tensors.fill_difference(self._start, gradient))
+        loss = self._loss.number()
+        metrics = {name: mean.number() for name, mean in self._metrics.items()}
+        self.clear()
+        return loss, frames.metrics(metrics)
+
+    def clear(self) -> None:
+        self._steps = 0
+        self._stepped = 0  # Batches of these steps.
+        self._new: list[int] = []  # Samples of each batch since the last step.
+        self._loss = _Mean()
+        self._metrics: dict[str, _Mean] = {}
+
+    def _check(self, differences: list[tuple[str, float, float]]) -> None:
+        """Looks at the least and the most number of each parameter's difference."""
+        for name, least, most in differences:
+            if not (math.isfinite(least) and math.isfinite(most)):
+                raise Error(
+                    f"{name} became infinite or NaN in a local step: lower the learning rate "
+                    "of the loop's optimiser, or clip its gradients"
+                )
+        if not self._has_warned and not any(least or most for _, least, most in differences):
+            self._has_warned = True
+            warnings.warn(
+                "no weight has changed in a round of local steps: call optimizer.step() in "
+                "the loop before worker.step()",
+                RuntimeWarning,
+                stacklevel=5,
+            )
+
+
+class _Mean:
+    """A mean over samples. One of tensors on a GPU is made there, so that no step waits
+    until the GPU has computed them."""
+
+    def __init__(self) -> None:
+        self._total: float | torch.Tensor = 0.0
+        self._samples = 0
+
+    def add(self, value: float | torch.Tensor, samples: int) -> None:
+        self._total = self._total + value * samples
+        self._samples += samples
+
+    def number(self) -> float:
+        """NaN if nothing was added."""
+        return float(self._total) / self._samples if self._samples else math.nan
+
+
+def _quantity(name: str, value: Any) -> float | torch.Tensor:
+    if isinstance(value, torch.Tensor) and value.device.type != "cpu":
+        require_one_number(name, value)
+        return value.detach().double().reshape(())
+    return number_of(name, value)
