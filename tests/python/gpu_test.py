@@ -71,6 +71,12 @@ class Training(Case):
         said = self.compare("--gpu", 0, loop=("--accumulate", 3, "--workers", 1))
         self.assertEqual(said, "")
 
+    def test_local_steps(self):
+        loop = ("--local-steps", 5)
+        for refused, says in (("", ""), ("share", "host's memory")):
+            self.set("FAKE_CUDA_REFUSES", refused)
+            self.assertIn(says, self.compare("--gpu", 1, loop=loop))
+
     def test_where_no_memory_can_be_shared(self):
         line = r".*RuntimeWarning: weights and gradients go through the host's memory: {}\n"
         for refused in ("share", "open", "open,register"):
