@@ -6,6 +6,9 @@
 The server trains with AdamW, without weight decay of biases and norms. The learning
 rate follows a cosine after a warm-up, and gradients are clipped. The embedding and the
 last layer share their weights.
+
+With `--local-steps 32`, for all of them, each worker trains with an AdamW of its own, and
+only each 32nd step pushes what has changed: for a slow network between the machines.
 """
 
 import argparse
@@ -74,7 +77,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("what", nargs="*", metavar="[serve] TEXT")
     for name, default in [("length", 128), ("width", 128), ("depth", 4), ("heads", 4),
-                          ("workers", 2), ("epochs", 10), ("batch", 32), ("port", 4242)]:
+                          ("workers", 2), ("epochs", 10), ("batch", 32), ("port", 4242),
+                          ("local-steps", None)]:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--lr", type=float, default=0.002)
     given = parser.parse_args()
@@ -82,21 +86,34 @@ def main():
     model = Gpt(given.length, given.width, given.depth, given.heads)
     data = Bytes(given.what[-1], given.length)
     if given.what[0] == "serve":
+        optimizer = {
+            "optimizer": "adamw", "lr": given.lr, "weight_decay": 0.1,
+            "weight_decay_exclude": "bias+norm", "warmup_epochs": given.epochs / 10,
+            "lr_schedule": "cosine", "clip_norm": 1,
+        }
+        if given.local_steps:  # It steps along what the workers have changed.
+            optimizer = {"optimizer": "sgd", "lr": 0.7, "momentum": 0.9, "nesterov": True}
         sys.exit(troupe.serve(
             model, dataset_size=len(data), dataset_id="text", port=given.port,
-            workers=given.workers, epochs=given.epochs, batch_size=given.batch,
-            optimizer="adamw", lr=given.lr, weight_decay=0.1, weight_decay_exclude="bias+norm",
-            warmup_epochs=given.epochs / 10, lr_schedule="cosine", clip_norm=1,
+            workers=given.workers, epochs=given.epochs, batch_size=given.batch, **optimizer,
         ))
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model.to(device)
+    own = None
+    if given.local_steps:
+        own = torch.optim.AdamW(model.parameters(), given.lr, weight_decay=0.1)
     with troupe.Worker(
-        model, dataset_size=len(data), dataset_id="text", port=given.port
+        model, dataset_size=len(data), dataset_id="text", port=given.port,
+        local_steps=given.local_steps,
     ) as worker:
         for text, following in worker.loader(data):
             scores = model(text.to(device))
             loss = cross_entropy(scores.flatten(0, 1), following.to(device).flatten())
             loss.backward()
+            if own:
+                nn.utils.clip_grad_norm_(model.parameters(), 1)
+                own.step()
+                own.zero_grad()
             worker.step(loss)
 
 
