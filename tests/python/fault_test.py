@@ -193,5 +193,15 @@ class KillsOfRounds(Kills):
              *cluster.RECORDED)
 
 
+class KillsOfLocalSteps(KillsOfRounds):
+    """Rounds of steps that the programs make themselves."""
+
+    covered = 6
+    options = ("--local-steps", 6, "--workers", 1)
+
+    def check_replayed(self, **_):
+        """What their optimisers had kept is in no event log."""
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv)
