@@ -92,7 +92,10 @@ def main():
             "lr_schedule": "cosine", "clip_norm": 1,
         }
         if given.local_steps:  # It steps along what the workers have changed.
-            optimizer = {"optimizer": "sgd", "lr": 0.7, "momentum": 0.9, "nesterov": True}
+            optimizer = {
+                "local_steps": given.local_steps, "optimizer": "sgd", "lr": 0.7,
+                "momentum": 0.9, "nesterov": True,
+            }
         sys.exit(troupe.serve(
             model, dataset_size=len(data), dataset_id="text", port=given.port,
             workers=given.workers, epochs=given.epochs, batch_size=given.batch, **optimizer,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from troupe.errors import Error
 
-VERSION = 4
+VERSION = 5
 
 HELLO, GRADIENT, RETURNED, SCORED, PAUSED, RESUMED, TRIED, FAILED = range(1, 9)
 WELCOME, MEMORY, LEASE, WITHDRAWN, WEIGHTS, CANCELLED, END, FORGOTTEN, SCORE = range(65, 74)

@@ -35,7 +35,12 @@ class LocalSteps(Contribution):
         self.clear()
 
     def join(self) -> None:
-        pass
+        steps = self._session.run.local_steps
+        if steps != self._most:
+            raise Error(
+                f"the run makes {steps or 'no'} local steps, and this worker {self._most}: give "
+                f"serve(local_steps={self._most})"
+            )
 
     def begin(self, weights: Block, version: int, gradient: Block) -> None:
         self._session.tensors.load(weights, version)

@@ -109,7 +109,7 @@ class Session:
         self.stopping: str | None = None
         self.node = Node(role, replay)
         self.at_close(stop_by_signals(self.node))
-        self._is_replay = replay is not None
+        self.is_replay = replay is not None
         _open = self
         stacks.offer()
         failures.watch(_tell_of_failure)
@@ -262,7 +262,7 @@ class Session:
     def fail(self, text: str) -> None:
         """Tells the run that this program ends with an error, and waits until the node
         has said so. Does nothing when the run is over, or was not joined."""
-        joined = hasattr(self, "run") and not self._is_replay
+        joined = hasattr(self, "run") and not self.is_replay
         if joined and not self.closed and os.getpid() == self.process_id:
             self.node.fail(text)
 

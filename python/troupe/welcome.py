@@ -38,11 +38,12 @@ class Welcome:
     region: int  # The one that holds these.
     batch_size: int
     seed: int
+    local_steps: int  # Of a round; 0: the server's optimiser makes all steps.
     places: dict[str, Place]
 
 
 def read_welcome(body: Body) -> Welcome:
-    element, count, frozen, region, batch_size, seed = body.take("IQQQQQ")
+    element, *numbers = body.take("IQQQQQQ")
     places = {}
     for _ in range(body.number("I")):
         name = body.text()
@@ -52,7 +53,7 @@ def read_welcome(body: Body) -> Welcome:
         shape = tuple(body.take(f"{dims}Q"))
         dtype = _dtype_named(name, body.text()) if kind == CONSTANT else None
         places[name] = Place(name, kind, bool(is_frozen), same_as, first, shape, dtype)
-    return Welcome(TYPES[element], count, frozen, region, batch_size, seed, places)
+    return Welcome(TYPES[element], *numbers, places)
 
 
 def _dtype_named(tensor: str, dtype: str) -> torch.dtype:

@@ -84,8 +84,8 @@ class Worker(Participant):
         accumulate: How many batches a step is to cover. The loop divides each loss by
             this number, and calls `step` when `due` says so.
         local_steps: How many steps the loop makes with an optimiser of its own before
-            their difference is pushed, at most 4000: a round. None: the server's
-            optimiser makes all steps.
+            their difference is pushed, at most 4000: a round. The server must be
+            given the same number. None: the server's optimiser makes all steps.
         allow_unused: Whether a parameter without a gradient has one of zeros;
             else that is an error.
         param_groups: The groups that the server was given (`troupe.serve`): if these
@@ -123,6 +123,7 @@ class Worker(Participant):
         leases = _leases_for(leases, accumulate, local_steps)
         if local_steps is not None:
             _require_own_weights(views, replay)
+            settings["local_steps"] = local_steps
         self._size = dataset_size
         if param_groups is not None:
             settings["param_groups"] = group_rules(model, param_groups)
@@ -136,7 +137,11 @@ class Worker(Participant):
         self._book = LeaseBook(self._session, contribution)
         hello = frames.hello(dataset_size, leases, dataset_id)
         self._session.join(config, settings, hello, self._book.handlers())
-        contribution.join()
+        try:
+            contribution.join()
+        except BaseException:
+            self._session.close()
+            raise
 
     @property
     def batch_size(self) -> int:

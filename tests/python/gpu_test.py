@@ -31,6 +31,8 @@ class Case(cluster.Case):
 
     def train(self, *flags, serve=(), workers=1):
         """The weights that a run ends with, and what its workers have said."""
+        if "--local-steps" in flags:
+            serve = (*serve, "--local-steps", flags[flags.index("--local-steps") + 1])
         server, port = self.serve(
             "--workers", workers, "--epochs", 2, "--lr", 0.05, "--momentum", 0.9, *serve
         )

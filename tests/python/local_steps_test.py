@@ -10,6 +10,7 @@ import threading
 import time
 import unittest
 import warnings
+from unittest import mock
 
 import cluster
 import toy
@@ -18,6 +19,8 @@ import train
 import troupe
 from torch import nn
 from torch.nn.functional import cross_entropy
+from troupe.gradients import Gradients
+from troupe.local_steps import LocalSteps
 
 #: The server takes the weights of a lone worker as they are.
 OUTER = ("--lr", 1, "--momentum", 0)
@@ -66,7 +69,8 @@ class PlainLoop(Case):
         model = network().double()
         alone = copy.deepcopy(model)
         server, settings = self.begin(
-            model, *OUTER, "--workers", 1, "--epochs", 2, "--batch-size", 30
+            model, *OUTER, "--workers", 1, "--epochs", 2, "--batch-size", 30,
+            "--local-steps", steps,
         )
         computing = before(model)
         losses = []
@@ -172,7 +176,7 @@ class OneStep(Case):
     def test_is_a_gradient(self):
         pushed = self.train("pushed", "--lr", 0.1, "--momentum", 0)
         local = self.train(
-            "local", *OUTER, local_steps=1,
+            "local", *OUTER, "--local-steps", 1, local_steps=1,
             optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1),
         )
         self.require_close(local, pushed, 1e-6)
@@ -191,10 +195,10 @@ class Samples(cluster.Case):
         self.assertGreater(toy.accuracy(run.state_dict("last")), 0.8)
         return run
 
-    def serve_two(self, policy, *flags, **more):
+    def serve_two(self, policy, steps, *flags, **more):
         return self.serve(
             "--policy", policy, "--workers", 2, "--epochs", self.epochs, "--batch-size", 10,
-            "--lr", 0.7, "--momentum", 0, *flags, **more,
+            "--lr", 0.7, "--momentum", 0, "--local-steps", steps, *flags, **more,
         )
 
     def work_here(self, port, number, **options):
@@ -204,7 +208,7 @@ class Samples(cluster.Case):
 
     def each_once(self, policy, *slow, **fast):
         """With flags for a worker of another process, and options for one of this."""
-        server, port = self.serve_two(policy)
+        server, port = self.serve_two(policy, 8)
         other = self.work(port, 0, "--local-steps", 8, *slow)
         self.work_here(port, 1, local_steps=8, **fast)
         run = self.check(other, server)
@@ -231,7 +235,7 @@ class Samples(cluster.Case):
         self.assertIn("cancelled", {line["kind"] for line in run.metrics()})
 
     def test_of_a_worker_that_dies_in_a_round(self):
-        server, port = self.serve_two("async")
+        server, port = self.serve_two("async", 20)
         victim = self.work(port, 0, "--local-steps", 20, "--seconds", 0.05)
         server.await_line("joined +worker 0")
 
@@ -247,14 +251,14 @@ class Samples(cluster.Case):
         self.check(server)
 
     def test_of_a_server_that_dies_in_a_round(self):
-        flags = ("--checkpoint-freq", 1)
-        server, port = self.serve_two("async", *flags)
+        flags = ("async", 10, "--checkpoint-freq", 1)
+        server, port = self.serve_two(*flags)
         workers = [
             self.work(port, i, "--local-steps", 10, "--seconds", 0.005) for i in range(2)
         ]
         server.await_line("checkpoint +step-00000003")
         server.end()
-        server, _ = self.serve_two("async", *flags, "--resume", "auto", port=port, name="again")
+        server, _ = self.serve_two(*flags, "--resume", "auto", port=port, name="again")
         self.check(*workers, server)
 
 
@@ -262,7 +266,8 @@ class Loops(Case):
     def begin_loop(self, *flags, steps=4, **options):
         self.model = network()
         self.server, settings = self.begin(
-            self.model, *OUTER, "--workers", 1, "--epochs", 1, "--batch-size", 30, *flags
+            self.model, *OUTER, "--workers", 1, "--epochs", 1, "--batch-size", 30,
+            "--local-steps", steps, *flags,
         )
         self.worker = troupe.Worker(self.model, local_steps=steps, **settings, **options)
         self.addCleanup(self.worker.close)
@@ -381,7 +386,35 @@ class Loops(Case):
         self.end(self.server, toy.SAMPLES)
 
 
-class Refused(unittest.TestCase):
+class Refused(cluster.Case):
+    def test_what_the_run_has_otherwise(self):
+        for at_server, here, why in [
+            (4, None, r"makes 4 local steps .* give Worker\(local_steps=4\), and call opt"),
+            (4, 8, "local-steps = 8 here, but 4 at"),
+            (0, 8, "local-steps = 8 here, but 0 at"),
+        ]:
+            server, port = self.serve(
+                "--workers", 1, "--local-steps", at_server, "--train-dir",
+                self.folder / f"{at_server}-{here}", name=f"server-{at_server}-{here}",
+            )
+            with self.assertRaisesRegex(troupe.Error, why):
+                troupe.Worker(
+                    toy.Net(), dataset_size=toy.SAMPLES, dataset_id="toy", port=port,
+                    local_steps=here,
+                )
+            server.end()
+
+    def test_what_the_welcome_has_otherwise(self):
+        session = mock.MagicMock()
+        session.run.local_steps, session.is_replay = 0, False
+        with self.assertRaisesRegex(
+            troupe.Error, r"makes no local steps, and this worker 8: give serve\(local_steps=8\)"
+        ):
+            LocalSteps(session, 8, None).join()
+        session.run.local_steps, session.is_replay = 8, True
+        with self.assertRaisesRegex(troupe.Error, "has made 8 local steps .* computed again"):
+            Gradients(session, None, False).join()
+
     def test_what_goes_not_together(self):
         for settings, why in [
             ({"local_steps": 0}, "local_steps=0: a round has from 1 to 4000 local steps"),
