@@ -213,6 +213,9 @@ using lead_actor = parameter_server_actor::extend<
   result<void>(tick_atom),
   // Timer: the leases of this worker take too long. Also sent by a replay.
   result<void>(tick_atom, worker_id, life_number),
+  // Timer: the window of the policy that began at this version is over. Also
+  // sent by a replay.
+  result<void>(tick_atom, version),
   // A signal arrived: ends the run with a checkpoint, a last score and the
   // summary.
   result<void>(stop_atom)>;

@@ -48,6 +48,9 @@ struct shard_step {
   /// optimiser has such factors.
   std::vector<real> factors = {};
   real momentum = -1; ///< Below 0: that of the step before.
+  /// As in policies::momentum_use.
+  bool momentum_decays = true;
+  bool momentum_moves = true;
 };
 
 /// The sum of the squares of a shard's part of a step's mean gradient, as
@@ -140,7 +143,9 @@ bool inspect(Inspector& f, shard_step& x) {
   return f.object(x).fields(
     f.field("makes", x.makes), f.field("gradients", x.gradients),
     f.field("shares", x.shares), f.field("lr", x.lr), f.field("scale", x.scale),
-    f.field("factors", x.factors), f.field("momentum", x.momentum));
+    f.field("factors", x.factors), f.field("momentum", x.momentum),
+    f.field("momentum_decays", x.momentum_decays),
+    f.field("momentum_moves", x.momentum_moves));
 }
 
 template <class Inspector>

@@ -60,6 +60,9 @@ struct push_header {
   /// accumulated over several.
   std::vector<lease_id> also{};
   config::metrics metrics{}; ///< More than the loss: means over the samples.
+  /// Of a difference of weights: steps that the worker's own optimiser had made
+  /// before. 0 for a new optimiser, and for a gradient.
+  uint64_t inner_steps = 0;
 
   /// All leases that the samples came from.
   std::vector<lease_id> leases() const {
@@ -77,6 +80,16 @@ struct pull_header {
   life_number server;
   lease_id abandoned;  ///< The lease abandoned; 0 for none.
   sequence request{0}; ///< Numbers the requests of this life of the worker.
+  std::vector<lease_id> also{}; ///< Further leases abandoned.
+
+  /// All leases abandoned.
+  std::vector<lease_id> leases() const {
+    std::vector<lease_id> out;
+    if (abandoned.value != 0)
+      out.push_back(abandoned);
+    out.insert(out.end(), also.begin(), also.end());
+    return out;
+  }
 };
 
 /// What comes with the next weights.
@@ -193,10 +206,22 @@ struct loaded_batch {
 /// Set to true to make a computation stop at its next check.
 using cancel_ptr = std::shared_ptr<std::atomic<bool>>;
 
-/// One gradient to compute.
+/// A step of the worker's own optimiser, as one of a round.
+struct local_step {
+  bool begins = false; ///< It is the first of its round.
+  bool ends = false;   ///< It is the last one: the difference is wanted.
+  uint64_t number = 0; ///< In the round, from 0 on.
+  push_id after{};     ///< The last gradient that the server has taken.
+  push_id makes{};     ///< What the difference of the round will be.
+};
+
+/// One gradient to compute, or a step of the worker's own.
 struct compute_task {
   lease from;
-  batch_ptr batch; ///< The samples of the lease, or of `part`.
+  /// The samples of the lease, or of `part`. Null: no step is made, and the
+  /// round ends with those before.
+  batch_ptr batch;
+  /// In a round of local steps only the first task has them.
   payload weights;
   /// The running statistics to start from; empty: those in the weights.
   payload statistics;
@@ -207,13 +232,16 @@ struct compute_task {
   /// is a `module_actor`, too.
   caf::strong_actor_ptr link;
   replica_part part{};
-  bool last_was_dropped = false; ///< The worker's gradient before this one.
+  bool last_was_dropped = false;     ///< The worker's gradient before this one.
+  std::optional<local_step> local{}; ///< Nothing: the gradient is pushed.
 };
 
 /// The result of a compute task.
 struct gradient_report {
   bool cancelled = false;
-  payload gradient;   ///< Followed by the new running statistics.
+  /// Followed by the new running statistics. Of a local step that does not end
+  /// its round: nothing.
+  payload gradient;
   payload statistics; ///< These alone, where workers keep their own.
   uint64_t samples = 0;
   real loss;
@@ -226,6 +254,7 @@ struct gradient_report {
   /// Further leases whose samples are in the gradient.
   std::vector<lease_id> also{};
   config::metrics metrics{}; ///< More than the loss: means over the samples.
+  uint64_t inner_steps = 0;  ///< As in a push_header.
 };
 
 // -- inspection ---------------------------------------------------------------
@@ -265,7 +294,8 @@ bool inspect(Inspector& f, push_header& x) {
             f.field("data_seconds", x.data_seconds),
             f.field("idle_seconds", x.idle_seconds),
             f.field("request", x.request), f.field("skipped", x.skipped),
-            f.field("also", x.also), f.field("metrics", x.metrics));
+            f.field("also", x.also), f.field("metrics", x.metrics),
+            f.field("inner_steps", x.inner_steps));
 }
 
 template <class Inspector>
@@ -273,7 +303,7 @@ bool inspect(Inspector& f, pull_header& x) {
   return f.object(x).fields(
     f.field("worker", x.worker), f.field("life", x.life),
     f.field("server", x.server), f.field("abandoned", x.abandoned),
-    f.field("request", x.request));
+    f.field("request", x.request), f.field("also", x.also));
 }
 
 template <class Inspector>

@@ -18,6 +18,8 @@ void append(orders more, orders& out) {
   add(out.updates, more.updates);
   add(out.release, more.release);
   add(out.cancel, more.cancel);
+  if (more.window)
+    out.window = more.window;
   out.stop = std::move(more.stop);
 }
 
@@ -114,8 +116,9 @@ orders step_scheduler::push(const push_facts& facts) {
   held_[facts.id] = {facts.computed_on, facts.from};
   held_leases_ += facts.from.size();
   auto in_vain = take_from_others(facts);
-  auto out = tell_or_postpone(
-    {postponed::kind::arrival, facts.id.worker, {facts.id, facts.computed_on}});
+  auto out = tell_or_postpone({postponed::kind::arrival,
+                               facts.id.worker,
+                               {facts.id, facts.computed_on, facts.samples}});
   give_back_outlying(members_.at(facts.id.worker));
   for (auto one : in_vain)
     if (!out.stop && std::ranges::count(out.cancel, one) == 0)
@@ -143,18 +146,23 @@ bool step_scheduler::refuse_outlier(const push_facts& facts) {
   return refuse(facts);
 }
 
-orders step_scheduler::pull(worker_id who, lease_id abandoned) {
+orders step_scheduler::pull(worker_id who,
+                            std::span<const lease_id> abandoned) {
   auto& asking = members_.at(who);
   asking.asked = true;
   switch (asking.where) {
   case place::working:
   case place::released: {
-    auto late = std::erase(asking.leases, abandoned) != 0;
-    if (late && paused_) // A gradient of the other worker may come meanwhile.
-      late = !left_to_other(abandoned);
-    forget_taken(asking, {&abandoned, 1});
-    return with_rest(tell_or_postpone(
-      {postponed::kind::pull, who, {}, late ? abandoned : lease_id{}}));
+    std::vector<lease_id> late;
+    for (auto id : abandoned) {
+      auto is_its = std::erase(asking.leases, id) != 0;
+      // While the run pauses a gradient of the other worker may come.
+      if (is_its && !(paused_ && left_to_other(id)))
+        late.push_back(id);
+    }
+    forget_taken(asking, abandoned);
+    return with_rest(
+      tell_or_postpone({postponed::kind::pull, who, {}, std::move(late)}));
   }
   default: // A later decision releases it.
     return {};
@@ -178,6 +186,12 @@ orders step_scheduler::deal_again(worker_id who, life_number life) {
       if (!twice_.contains(id) && std::ranges::count(again_, id) == 0)
         again_.push_back(id);
   return with_rest({});
+}
+
+orders step_scheduler::window_over(version at) {
+  window_at_.reset();
+  return with_rest(
+    tell_or_postpone({.what = postponed::kind::window, .window = at}));
 }
 
 std::optional<std::string>
@@ -248,6 +262,10 @@ orders step_scheduler::carry_out(policies::decision decision) {
   if (!out.stop) {
     release(decision.release, out);
     out.cancel = std::move(decision.cancel);
+    if (decision.window) {
+      window_at_ = policy_->current();
+      out.window = window_order{*window_at_, *decision.window};
+    }
   }
   for (auto id : late)
     if (mutation(bug::lease_settled_unapplied))
@@ -298,7 +316,7 @@ std::vector<lease_id> step_scheduler::drop(const push_id& id, orders& out) {
 
 update_order step_scheduler::apply(const policies::update& step,
                                    version makes) {
-  update_order out{makes, {}, step.rate_factor, counted_};
+  update_order out{makes, {}, step.rate_factor, step.momentum, counted_};
   for (const auto& [id, weight] : step.gradients) {
     if (weight == 0)
       continue;

@@ -50,6 +50,7 @@ struct push_facts {
   push_id id;
   version computed_on;
   std::vector<lease_id> from; ///< The leases that its samples came from.
+  uint64_t samples = 1;
 };
 
 /// A gradient that makes part of a step.
@@ -70,6 +71,7 @@ struct update_order {
   version makes;                       ///< The version that it produces.
   std::vector<applied_push> gradients; ///< In the order of the sum.
   double rate_factor = 1;              ///< Of this step's learning rate.
+  policies::momentum_use momentum{};
   /// How many workers the run has, where their number varies; else 0.
   uint32_t members = 0;
 };
@@ -88,6 +90,12 @@ struct members_order {
   bool paused = false; ///< They are too few.
 
   bool operator==(const members_order&) const = default;
+};
+
+/// The policy is to be told by `window_over` when so many seconds have passed.
+struct window_order {
+  version at; ///< The newest version.
+  double seconds = 0;
 };
 
 /// A worker that is answered with the newest weights.
@@ -111,6 +119,7 @@ struct orders {
   std::vector<update_order> updates;
   std::vector<release_order> release;
   std::vector<worker_id> cancel;
+  std::optional<window_order> window;
   /// Set when an update reached the end of the run: no further updates follow,
   /// and nobody is to be released or cancelled any more.
   std::optional<std::string> stop;
@@ -123,8 +132,14 @@ void append(orders more, orders& out);
 /// computes, and the next, which its loader prepares meanwhile.
 inline constexpr uint32_t leases_ahead = 2;
 
-/// The most leases that a worker may ask for.
-inline constexpr uint32_t most_leases_ahead = 64;
+/// The same for a worker that makes so many local steps between its pushes.
+constexpr uint32_t leases_for(uint32_t local_steps) {
+  return local_steps > 0 ? local_steps + 1 : leases_ahead;
+}
+
+/// The most leases that a worker may ask for, so that all of them go into the
+/// header of a message.
+inline constexpr uint32_t most_leases_ahead = 1024;
 
 class step_scheduler {
 public:
@@ -135,6 +150,10 @@ public:
 
   /// From now on `judge_norm` finds outliers. @param factor As in `norm_watch`.
   void watch_norms(double factor) { norms_.emplace(factor); }
+
+  /// Decides by these rules (policy.hpp), those of an earlier run. To be called
+  /// before any worker joins.
+  void follow_rules(uint32_t rules) { rules_ = rules; }
 
   /// From now on the number of workers varies. To be called before any joins.
   void vary_members(const varying_members& limits) { limits_ = limits; }
@@ -185,8 +204,8 @@ public:
   /// what makes the gradient large, so the worker is judged by others, too.
   bool refuse_outlier(const push_facts& facts);
 
-  /// A worker asks for weights. `abandoned` is the lease that it gave up.
-  orders pull(worker_id who, lease_id abandoned);
+  /// A worker asks for weights. `abandoned` are the leases that it gave up.
+  orders pull(worker_id who, std::span<const lease_id> abandoned = {});
 
   /// The workers whose leases others would take if these took too long: some
   /// workers rest, and there are no samples for them. In the order of ranks.
@@ -195,6 +214,14 @@ public:
   /// The leases of this worker take too long, so workers that rest may have
   /// them, too.
   orders deal_again(worker_id who, life_number life);
+
+  /// Whether a window that began at this version still means something.
+  bool awaits_window(version at) const {
+    return window_at_ == at && at == policy_->current();
+  }
+
+  /// That window is over. @pre awaits_window(at)
+  orders window_over(version at);
 
   /// An evaluator found these metrics. Returns why the run ends, if it does.
   std::optional<std::string> scored(const config::metrics& found);
@@ -263,12 +290,13 @@ private:
 
   /// What the policy is told when the run goes on.
   struct postponed {
-    enum class kind : uint8_t { arrival, pull, leave };
+    enum class kind : uint8_t { arrival, pull, leave, window };
 
     kind what;
-    worker_id who;
+    worker_id who{};
     policies::arrival push{};
-    lease_id abandoned{}; ///< To be given up then, if any.
+    std::vector<lease_id> abandoned{}; ///< To be given up then.
+    version window{};                  ///< That is over.
   };
 
   /// Whether the policy may know this life of the worker.
@@ -304,6 +332,7 @@ private:
   stop_rule stop_;
   version current_;
   life_number server_;
+  uint32_t rules_ = policies::newest_rules;
   push_window window_;
   refusals refusals_;
   std::optional<norm_watch> norms_; ///< Nothing: norms are not watched.
@@ -314,6 +343,7 @@ private:
   size_t joined_ = 0;
   std::unordered_map<push_id, held_push, push_hash> held_;
   size_t held_leases_ = 0;                ///< Of these gradients.
+  std::optional<version> window_at_;      ///< The policy's last window.
   std::deque<lease_id> again_;            ///< To be dealt a second time.
   std::unordered_set<lease_id> twice_;    ///< Two workers have them.
   std::optional<varying_members> limits_; ///< Nothing: the number is fixed.

@@ -41,12 +41,17 @@ orders step_scheduler::tell_policy(const postponed& input) {
     return carry_out(policy_->on_arrival(input.push));
   case postponed::kind::leave:
     return carry_out(policy_->on_leave(input.who));
+  case postponed::kind::window:
+    return input.window == policy_->current()
+             ? carry_out(policy_->on_window_over(input.window))
+             : orders{};
   default:
     break;
   }
   auto out = carry_out(policy_->on_pull(input.who));
-  if (input.abandoned.value != 0 && !left_to_other(input.abandoned))
-    ledger_.give_up(input.abandoned);
+  for (auto id : input.abandoned)
+    if (!left_to_other(id))
+      ledger_.give_up(id);
   return out;
 }
 

@@ -71,6 +71,11 @@ step_scheduler::take_from_others(const push_facts& facts) {
         who.taken.push_back(*ledger_.find(id));
       if (computes)
         out.push_back(other);
+      if (who.where == place::released && who.leases.empty() &&
+          rules_ >= policies::rules_at_rest) {
+        who.where = place::resting;
+        out_of_work_.push_back(other);
+      }
     }
   }
   return out;

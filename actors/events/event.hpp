@@ -74,6 +74,11 @@ struct deadline_passed {
   life_number life;
 };
 
+/// A time limit that the policy had begun at this version has passed.
+struct window_over {
+  version at;
+};
+
 struct scored {
   score found;
 };
@@ -113,8 +118,9 @@ struct ended {
 using input =
   std::variant<inputs::started, inputs::enlisted, inputs::joined, inputs::left,
                inputs::pulled, inputs::arrived, inputs::deadline_passed,
-               inputs::scored, inputs::evaluators, inputs::saved,
-               inputs::stopped, inputs::failed, inputs::ending, inputs::ended>;
+               inputs::window_over, inputs::scored, inputs::evaluators,
+               inputs::saved, inputs::stopped, inputs::failed, inputs::ending,
+               inputs::ended>;
 
 struct event {
   uint64_t number = 0; ///< 1, 2, ... within this life of the server.

@@ -92,6 +92,8 @@ void event_log_writer::fill(const inputs::pulled& cause) {
   out.set_worker(cause.header.worker.value);
   out.set_life(cause.header.life.value);
   out.set_abandoned(cause.header.abandoned.value);
+  for (auto id : cause.header.also)
+    out.add_also(id.value);
 }
 
 void event_log_writer::fill(const inputs::arrived& cause) {
@@ -110,6 +112,7 @@ void event_log_writer::fill(const inputs::arrived& cause) {
   out.set_data_seconds(header.data_seconds);
   out.set_idle_seconds(header.idle_seconds);
   out.set_skipped(header.skipped);
+  out.set_inner_steps(header.inner_steps);
   put(header.metrics, out);
   if (cause.norm) {
     out.set_norm(cause.norm->norm);
@@ -124,6 +127,10 @@ void event_log_writer::fill(const inputs::deadline_passed& cause) {
   auto& out = *event_.mutable_deadline_passed();
   out.set_worker(cause.who.value);
   out.set_life(cause.life.value);
+}
+
+void event_log_writer::fill(const inputs::window_over& cause) {
+  event_.mutable_window_over()->set_version(cause.at.value);
 }
 
 void event_log_writer::fill(const inputs::scored& cause) {
@@ -156,7 +163,8 @@ void event_log_writer::fill(const inputs::ended& cause) {
 
 void event_log_writer::fill(const cores::orders& decided) {
   if (decided.drop.empty() && decided.updates.empty() && !decided.stop &&
-      decided.release.empty() && decided.cancel.empty() && !decided.members)
+      decided.release.empty() && decided.cancel.empty() && !decided.members &&
+      !decided.window)
     return;
   auto& out = *event_.mutable_decision();
   if (decided.members) {
@@ -172,6 +180,8 @@ void event_log_writer::fill(const cores::orders& decided) {
     if (step.rate_factor != 1)
       update.set_rate_factor(step.rate_factor);
     update.set_members(step.members);
+    update.set_momentum_stays(!step.momentum.decays);
+    update.set_momentum_rests(!step.momentum.moves);
     for (const auto& part : step.gradients) {
       auto& gradient = *update.add_gradients();
       put(part.id, part.staleness, gradient);
@@ -189,6 +199,8 @@ void event_log_writer::fill(const cores::orders& decided) {
   }
   for (auto who : decided.cancel)
     out.add_cancels(who.value);
+  if (decided.window)
+    out.set_window(decided.window->seconds);
 }
 
 } // namespace troupe

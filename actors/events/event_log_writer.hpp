@@ -40,6 +40,7 @@ private:
   void fill(const inputs::pulled& cause);
   void fill(const inputs::arrived& cause);
   void fill(const inputs::deadline_passed& cause);
+  void fill(const inputs::window_over& cause);
   void fill(const inputs::scored& cause);
   void fill(const inputs::evaluators& cause);
   void fill(const inputs::saved&) {}

@@ -16,7 +16,7 @@ namespace troupe {
 /// How the workers of a process compress their gradients.
 struct compression {
   transport::codec_ptr codec; ///< Null: no compression.
-  error_feedback_store store;
+  worker_store store;
 };
 
 struct compressing_link_parts {

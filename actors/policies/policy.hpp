@@ -2,18 +2,21 @@
 // The aggregation policy decides who waits for whom, and which gradients make a
 // step.
 //
-// A policy is a pure state machine. It is told who joins, who leaves and which
-// gradients arrive, and answers with decisions. It holds no tensors, no actors,
-// no clock and no randomness, so the same object serves production, simulation
-// and property tests, and the same events always lead to the same decisions.
+// A policy is a pure state machine. It is told who joins, who leaves, which
+// gradients arrive and which time limits of its own have passed, and answers
+// with decisions. It holds no tensors, no actors, no clock and no randomness,
+// so the same object serves production, simulation and property tests, and the
+// same events always lead to the same decisions.
 //
 // Owned and called by the step scheduler of the lead shard; not thread-safe.
 
 #include "config/text/call_schema.hpp"
+#include "config/values/staleness_rule.hpp"
 #include "messages/ids.hpp"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +28,7 @@ namespace troupe::policies {
 struct arrival {
   push_id id;
   version computed_on; ///< The weights that the worker read.
+  uint64_t samples = 1;
 };
 
 /// A gradient that is part of a step.
@@ -38,6 +42,16 @@ struct part {
   bool operator==(const part&) const = default;
 };
 
+/// How a step uses the momentum of an optimiser that has one and follows
+/// Nesterov. Between two steps that use it as usual, several may only add to
+/// it.
+struct momentum_use {
+  bool decays = true; ///< Before the step's gradient is added to it.
+  bool moves = true;  ///< It moves the weights, and not the gradient alone.
+
+  bool operator==(const momentum_use&) const = default;
+};
+
 /// One step: the mean of these gradients, summed in this order, makes the next
 /// version.
 struct update {
@@ -47,6 +61,7 @@ struct update {
   /// (staleness-aware steps: Zhang et al. 2016, "Staleness-aware Async-SGD",
   /// IJCAI, section 3.2).
   double rate_factor = 1;
+  momentum_use momentum{};
 
   bool operator==(const update&) const = default;
 };
@@ -63,6 +78,9 @@ struct decision {
   std::vector<worker_id> release;
   /// Workers whose current computation is useless: they stop and pull.
   std::vector<worker_id> cancel;
+  /// A window begins: after so many seconds the policy is told by
+  /// `on_window_over` that it has passed, unless a version was made meanwhile.
+  std::optional<double> window;
 
   bool operator==(const decision&) const = default;
 };
@@ -73,9 +91,12 @@ struct decision {
 ///
 ///   1  of release 0.1.0
 ///   2  `backup` brings a worker that is late each time back into phase
+///   3  a worker rests that was released, has not asked yet, and has lost its
+///      only lease to another worker's gradient
 inline constexpr uint32_t first_rules = 1;
 inline constexpr uint32_t rules_in_phase = 2;
-inline constexpr uint32_t newest_rules = rules_in_phase;
+inline constexpr uint32_t rules_at_rest = 3;
+inline constexpr uint32_t newest_rules = rules_at_rest;
 
 /// Everything that is needed to make a policy.
 struct policy_spec {
@@ -83,6 +104,8 @@ struct policy_spec {
   uint32_t workers = 1;           ///< N, the configured number of workers.
   config::arguments parameters{}; ///< Its own parameters, with defaults.
   uint32_t rules = newest_rules;  ///< Of decision.
+  /// How gradients count that are stale (staleness_rule.hpp).
+  config::staleness_rule staleness{};
 
   bool operator==(const policy_spec&) const = default;
 };
@@ -125,6 +148,13 @@ public:
   /// refused) and asks for the newest weights.
   virtual decision on_pull(worker_id who) = 0;
 
+  /// The window has passed that a decision began at this version, which is
+  /// still the newest.
+  virtual decision on_window_over(version v) {
+    (void)v;
+    return {};
+  }
+
   /// The workers that the others are waiting for, for the progress line; empty
   /// when nobody is held.
   virtual std::vector<worker_id> waiting_for() const = 0;
@@ -134,9 +164,9 @@ public:
   virtual std::string state() const = 0;
 };
 
-/// Makes a policy. Throws `usage_error` (config/text/failure.hpp) when the name
-/// is unknown (the line lists the known ones) or it cannot have these
-/// parameters with so many workers.
+/// Makes a policy, with the staleness rule of the spec. Throws `usage_error`
+/// (config/text/failure.hpp) when the name is unknown (the line lists the known
+/// ones) or it cannot have these parameters with so many workers.
 std::unique_ptr<policy> make_policy(const policy_spec& spec);
 
 } // namespace troupe::policies

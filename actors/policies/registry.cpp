@@ -3,6 +3,7 @@
 // it here.
 
 #include "actors/policies/rows.hpp"
+#include "actors/policies/staleness_rule.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/value.hpp"
 
@@ -15,7 +16,8 @@ namespace troupe::policies {
 namespace {
 
 /// In the order of the documentation.
-constexpr row (*in_tree[])() = {sync_row, backup_row, ssp_row, async_row};
+constexpr row (*in_tree[])() = {sync_row,  backup_row,   ssp_row,
+                                async_row, buffered_row, quorum_row};
 
 using makers = std::map<std::string, decltype(row::make), std::less<>>;
 
@@ -60,7 +62,11 @@ std::unique_ptr<policy> make_policy(const policy_spec& spec) try {
   if (facts.object)
     if (auto found = facts.object(spec.parameters, spec.workers))
       throw config::bad_value(found->parameter + " " + found->why);
-  return table().at(facts.schema.name)(spec);
+  auto out = table().at(facts.schema.name)(spec);
+  if (spec.staleness.kind == config::staleness_rule_kind::none)
+    return out;
+  return std::make_unique<with_staleness_rule>(std::move(out), spec.staleness,
+                                               spec.workers);
 } catch (const config::bad_value& why) {
   throw usage_error("policy " + spec.name + ": " + why.what());
 }

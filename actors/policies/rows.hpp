@@ -11,5 +11,7 @@ row sync_row();
 row backup_row();
 row ssp_row();
 row async_row();
+row buffered_row();
+row quorum_row();
 
 } // namespace troupe::policies

@@ -39,7 +39,7 @@ std::vector<worker_id> step_round::waiting_for() const {
 // -- events -------------------------------------------------------------------
 
 void step_round::reset(version v) {
-  *this = step_round{};
+  *this = step_round{late_};
   current_ = v;
 }
 
@@ -62,7 +62,8 @@ void step_round::arrive(const arrival& push, decision& out) {
   auto i = members_.find(push.id.worker);
   if (i == members_.end() || i->second.now != state::computing) {
     out.drop.push_back(push.id);
-  } else if (push.computed_on != current_ && !mutation(bug::late_applied)) {
+  } else if (push.computed_on != current_ && late_ == late_gradients::drop &&
+             !mutation(bug::late_applied)) {
     out.drop.push_back(push.id);
     ++i->second.late;
     pull(i->first, out);

@@ -1,6 +1,6 @@
 #pragma once
 // The step that all members make together, and the policies that make such
-// steps: `sync` and `backup`.
+// steps: `sync`, `backup` and `quorum`.
 //
 // A member is in one of three states:
 //
@@ -17,8 +17,19 @@
 
 namespace troupe::policies {
 
+/// What becomes of gradients that were computed on an older version.
+enum class late_gradients : uint8_t {
+  drop, ///< Their workers join the open step late, with the newest version.
+  count ///< They are part of the open step.
+};
+
 class step_round {
 public:
+  explicit step_round(late_gradients late = late_gradients::drop)
+    : late_(late) {
+    // nop
+  }
+
   // -- properties -------------------------------------------------------------
 
   version current() const { return current_; }
@@ -51,10 +62,10 @@ public:
   /// Removes a member, if it is one; its gradient stays in the open step.
   void leave(worker_id who);
 
-  /// Puts a gradient of the current version into the step. One of an older
-  /// version is dropped, and its worker is released with the current version,
-  /// so that it joins the open step late. A gradient that is not expected (its
-  /// worker is no member, or does not compute) is dropped.
+  /// Puts a gradient of the current version into the step, or also one of an
+  /// older version; else that is dropped, and its worker is released with the
+  /// current version. A gradient that is not expected (its worker is no member,
+  /// or does not compute) is dropped.
   void arrive(const arrival& push, decision& out);
 
   /// Releases a computing member again, now with the current version.
@@ -79,6 +90,7 @@ private:
 
   void release(worker_id who, member& to, decision& out);
 
+  late_gradients late_;
   by_rank<member> members_;
   std::vector<part> gradients_;
   version current_;
@@ -89,7 +101,12 @@ private:
 /// step closes.
 class step_round_policy : public policy {
 public:
-  void reset(version v) final { round_.reset(v); }
+  explicit step_round_policy(late_gradients late = late_gradients::drop)
+    : round_(late) {
+    // nop
+  }
+
+  void reset(version v) override { round_.reset(v); }
 
   version current() const final { return round_.current(); }
 

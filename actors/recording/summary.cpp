@@ -106,6 +106,7 @@ std::string to_json(const summary& results) {
     {"wait_share", results.wait_share},
     {"data_wait_share", results.data_wait_share},
     {"mode", results.mode},
+    {"local_steps", results.local_steps},
     {"bubble_share", value_or_null(results.bubble_share)},
     {"contexts_left", value_or_null(results.contexts_left)},
     {"accepted_share", shares(results.accepted_share)},

@@ -52,7 +52,8 @@ struct summary {
   staleness_summary staleness;
   double wait_share = 0;
   double data_wait_share = 0;
-  std::string mode; ///< data-parallel | remote-forward | pipeline
+  std::string mode;         ///< data-parallel | remote-forward | pipeline
+  uint32_t local_steps = 0; ///< Of a worker between two pushes; 0: none.
   /// Pipelines: share of their time in which stages had nothing to do.
   std::optional<double> bubble_share;
   /// Remote modules: contexts that were open when training had ended.

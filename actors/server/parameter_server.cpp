@@ -67,6 +67,7 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
     [this](tick_atom, worker_id who, life_number life) {
       pass_deadline(who, life);
     },
+    [this](tick_atom, version at) { pass_window(at); },
     [this](stop_atom) { stop(); },
   };
 }
@@ -136,6 +137,13 @@ void parameter_server_state::pass_deadline(worker_id who, life_number life) {
   });
 }
 
+void parameter_server_state::pass_window(version at) {
+  in_order([this, at] {
+    if (!ending_.begun() && scheduler_.awaits_window(at))
+      decide(inputs::window_over{at}, scheduler_.window_over(at));
+  });
+}
+
 namespace {
 
 /// The leases of a push for the log. Of a lease that the worker does not have,
@@ -147,15 +155,18 @@ std::vector<lease> leases_for_log(const arrived_push& push) {
 }
 
 /// What to do about a worker whose gradients were refused for this reason.
-std::string remedy_for(errc why) {
-  return why == errc::outlier
-           ? "look at its data and its machine, or give --outliers a larger "
-             "factor"
-           : "if the loss grew before, lower --lr";
+std::string remedy_for(errc why, const config::training_settings& settings) {
+  if (why == errc::outlier)
+    return "look at its data and its machine, or give --outliers a larger "
+           "factor";
+  return std::string{"if the loss grew before, lower "} +
+         (settings.local_steps > 0
+            ? "the learning rate of the workers' own optimizer"
+            : "--lr");
 }
 
 cores::push_facts in_short(const push_header& header) {
-  return {header.id, header.computed_on, header.leases()};
+  return {header.id, header.computed_on, header.leases(), header.samples};
 }
 
 } // namespace
@@ -173,7 +184,7 @@ void parameter_server_state::push_arrived(const arrived_push& push) {
 
 void parameter_server_state::pull_arrived(const pull_header& header) {
   decide(inputs::pulled{header},
-         scheduler_.pull(header.worker, header.abandoned));
+         scheduler_.pull(header.worker, header.leases()));
 }
 
 void parameter_server_state::push_refused(const arrived_push& push, errc why,
@@ -185,7 +196,8 @@ void parameter_server_state::push_refused(const arrived_push& push, errc why,
   auto too_many = why == errc::outlier ? scheduler_.refuse_outlier(facts)
                                        : scheduler_.refuse(facts);
   if (too_many)
-    expel(id.worker, id.life, "(" + reason + "); " + remedy_for(why));
+    expel(id.worker, id.life,
+          "(" + reason + "); " + remedy_for(why, parts_.settings.training));
 }
 
 void parameter_server_state::enlist(inputs::enlisted cause,
@@ -343,6 +355,9 @@ event parameter_server_state::tell(input&& cause, cores::orders&& decided) {
 void parameter_server_state::carry_out(const event& at) {
   if (ending_.begun())
     return;
+  if (const auto& window = at.decided.window; window && parts_.keeps_time)
+    self_->delayed_send(self_, to_timespan(window->seconds), tick_atom_v,
+                        window->at);
   attempt([&] { pipeline_.carry_out(at.decided, at.rates); });
 }
 

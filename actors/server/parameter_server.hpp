@@ -97,6 +97,9 @@ struct parameter_server_parts {
   uint32_t rules = policies::newest_rules; ///< Of decision.
   /// In a replay: the norm of the gradient that has just arrived; else empty.
   std::function<double()> recorded_norm{};
+  /// Whether it begins the windows of policies itself; a replay has their ends
+  /// in the event log.
+  bool keeps_time = true;
   recording::note_window notes{}; ///< Limits how far the recorder may lag.
   /// Whether it looks for workers that hang or are late, by the clock.
   bool watches = false;
@@ -149,6 +152,7 @@ private:
   void look_for_standstill();
   void look_at_turns();
   void pass_deadline(worker_id who, life_number life);
+  void pass_window(version at);
   void push_arrived(const arrived_push& push) override;
   void push_refused(const arrived_push& push, errc why,
                     const std::string& reason) override;

@@ -7,6 +7,7 @@
 #include "config/text/failure.hpp"
 #include "config/text/version.hpp"
 #include "config/values/outliers.hpp"
+#include "config/values/staleness_rule.hpp"
 #include "messages/run_record.hpp"
 #include "models/engine/tensor_memory.hpp"
 
@@ -29,7 +30,8 @@ at::Tensor first_of(const parameter_server_parts& parts) {
 policies::policy_spec make_policy_spec(const config::settings& settings,
                                        uint32_t rules) {
   return {settings.policy.name, settings.cluster.workers,
-          config::arguments_of(settings.policy), rules};
+          config::arguments_of(settings.policy), rules,
+          config::parse_staleness_rule(settings.policy.staleness_rule)};
 }
 
 server_model make_server_model(const parameter_server_parts& parts) {
@@ -64,6 +66,7 @@ cores::step_scheduler make_step_scheduler(const parameter_server_parts& parts) {
     policies::make_policy(make_policy_spec(parts.settings, parts.rules)),
     make_ledger(parts), cores::stop_rule{make_limits(training)}, start,
     parts.life()};
+  out.follow_rules(parts.rules);
   if (auto factor = config::parse_outliers(training.outliers))
     out.watch_norms(*factor);
   if (const auto& cluster = parts.settings.cluster; cluster.is_elastic())

@@ -38,9 +38,10 @@ void local_session_client_state::connect() {
   attempts_.begin();
   if (mends() && !find_server())
     return retry({});
-  registration_request wish{parts_.rank.has_value(),
-                            parts_.rank.value_or(worker_id{0}),
-                            parts_.transport, parts_.data, parts_.awaits_score};
+  registration_request wish{
+    parts_.rank.has_value(), parts_.rank.value_or(worker_id{0}),
+    parts_.transport,        parts_.data,
+    parts_.awaits_score,     parts_.leases};
   request_seat(self_, attempts_, *face_, {parts_.with.coordinator, wish},
                {[this](const std::optional<registration>& as) {
                   // The server is in this process.

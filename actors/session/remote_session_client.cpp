@@ -225,10 +225,14 @@ void remote_session_client_state::take_seat() {
 registration_request remote_session_client_state::wish() const {
   if (!is_worker())
     return {};
-  return {parts_.rank.has_value(), parts_.rank.value_or(worker_id{0}),
-          servers_.paths(),        parts_.owns ? parts_.owns() : owned_data{},
-          parts_.awaits_score,     parts_.leases,
-          parts_.takes_last,       parts_.device};
+  return {parts_.rank.has_value(),
+          parts_.rank.value_or(worker_id{0}),
+          servers_.paths(),
+          parts_.owns ? parts_.owns() : owned_data{},
+          parts_.awaits_score,
+          parts_.leases ? parts_.leases() : cores::leases_ahead,
+          parts_.takes_last,
+          parts_.device};
 }
 
 // If the node is not connected yet, it takes no seat when it is.

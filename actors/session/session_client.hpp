@@ -61,7 +61,8 @@ struct local_session_client_parts {
   std::optional<worker_id> rank; ///< The rank to ask for.
   compression packs{};           ///< For a worker.
   owned_data data{};             ///< For a worker with files of its own.
-  link_factory tie;              ///< Makes the link; null: a plain local one.
+  uint32_t leases = cores::leases_ahead; ///< As in a worker's registration.
+  link_factory tie; ///< Makes the link; null: a plain local one.
   std::string transport = "inproc"; ///< How tensors are sent, for the records.
   bool awaits_score = false;        ///< As in a worker's registration.
 
@@ -123,14 +124,14 @@ struct remote_session_client_parts : lead_search {
   /// Throws `failure`.
   std::function<double(const proto::Welcome&)> bfloat16_gain;
   /// For a worker that compresses gradients.
-  error_feedback_store feedback_store;
+  worker_store feedback_store;
   participant_factory make;
   /// The data that the worker has to itself; may be empty.
   std::function<owned_data()> owns;
-  bool awaits_score = false;             ///< As in a worker's registration.
-  uint32_t leases = cores::leases_ahead; ///< As in the registration.
-  bool takes_last = false;               ///< As in the registration.
-  std::string device{};                  ///< As in the registration.
+  bool awaits_score = false;        ///< As in a worker's registration.
+  std::function<uint32_t()> leases; ///< As in the registration.
+  bool takes_last = false;          ///< As in the registration.
+  std::string device{};             ///< As in the registration.
   /// Called when a worker has its place, with the lead's address; may be empty.
   std::function<void(const proto::Welcome&, const config::address&, worker_id)>
     on_place{};

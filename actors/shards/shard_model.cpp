@@ -103,6 +103,7 @@ step_terms terms_of(const shard_step& order) {
     order.lr, order.scale, {order.factors.begin(), order.factors.end()}};
   if (double momentum = order.momentum; momentum >= 0)
     out.momentum = momentum;
+  out.use = {order.momentum_decays, order.momentum_moves};
   return out;
 }
 
@@ -180,6 +181,7 @@ void shard_model::apply(const at::Tensor& next, const at::Tensor& current,
     auto parts = parts_of(gradients, shares);
     if (with.momentum)
       optimizer_->set_momentum(*with.momentum);
+    optimizer_->use_momentum(with.use);
     optimizer_->step(own(next), own(current), parts.gradients, parts.shares,
                      with.lr, with.scale, passes_.across, with.factors);
   });

@@ -68,6 +68,8 @@ protected:
   caf::error lost_; ///< Why the process is gone, if it is.
 
 private:
+  double time_limit() const;
+
   caf::scheduled_actor* actor_;
 };
 

@@ -68,6 +68,12 @@ computing_parts parts_of_rank(computing_parts parts, worker_id who) {
   return parts;
 }
 
+inner_state_ptr make_inner_state(const computing_parts& of) {
+  return of.settings.training.local_steps > 0
+           ? std::make_shared<inner_state>(of.carried)
+           : nullptr;
+}
+
 owned_data owned_by(const computing_parts& parts) {
   if (parts.settings.data.sharding != config::sharding_kind::local ||
       !parts.data.train)
@@ -106,7 +112,8 @@ config::metrics fp16_metrics(double scale, uint32_t overflows) {
 // -- gradients ----------------------------------------------------------------
 
 compute_state::compute_state(pointer self, const computing_parts& parts,
-                             std::vector<compute_actor> others)
+                             std::vector<compute_actor> others,
+                             const inner_state_ptr& inner)
   : self_(self), threads_(parts.threads),
     rule_(parts.settings.training.buffers),
     engine_(make_engine(parts, parts.data.train->classes())),
@@ -116,6 +123,8 @@ compute_state::compute_state(pointer self, const computing_parts& parts,
                engine_.device()),
     others_(std::move(others)) {
   models::require_gpu_for_fp16(parts.settings.training);
+  if (inner)
+    round_.emplace(parts, engine_.layout(), inner);
 }
 
 compute_actor::behavior_type compute_state::make_behavior() {
@@ -128,6 +137,11 @@ compute_actor::behavior_type compute_state::make_behavior() {
     // place.
     [this](compute_atom, compute_task& task) -> caf::result<gradient_report> {
       auto what = std::exchange(task, {});
+      if (what.local)
+        if (auto err = enter_round(what))
+          return err;
+      if (!what.batch)
+        return end_round(what);
       return others_.empty() ? alone(std::move(what)) : share(std::move(what));
     },
     [](cancel_atom) {
@@ -167,7 +181,45 @@ compute_state::compute_alone(const compute_task& task) {
   auto gradient = take_gradient(task.way);
   if (!gradient)
     return std::move(gradient.error());
-  return compute(task, *gradient);
+  auto found = compute(task, *gradient);
+  if (task.local)
+    end_local_step(task, *gradient, found);
+  return found;
+}
+
+// What is sent is made at the end of the round.
+caf::error compute_state::enter_round(compute_task& task) try {
+  task.way.early = nullptr;
+  round_->enter(task);
+  return {};
+} catch (const std::exception& err) {
+  return failed(errc::failed, err);
+}
+
+/// Ends a round with the steps that were made.
+caf::result<gradient_report>
+compute_state::end_round(const compute_task& task) {
+  c10::OptionalStreamGuard guard{engine_.stream()};
+  auto gradient = take_gradient(task.way);
+  if (!gradient)
+    return std::move(gradient.error());
+  caf::expected<gradient_report> found{gradient_report{}};
+  end_local_step(task, *gradient, found);
+  return answer_inline(*self_, std::move(found));
+}
+
+void compute_state::end_local_step(const compute_task& task,
+                                   const at::Tensor& gradient,
+                                   caf::expected<gradient_report>& found) try {
+  if (!found)
+    return;
+  run_clock clock{self_};
+  round_->leave(task, gradient, *found);
+  if (found->gradient.device() != nullptr)
+    found->gradient.know_finite(models::all_finite(gradient));
+  found->seconds = found->seconds + clock.elapsed(self_);
+} catch (const std::exception& err) {
+  found = failed(errc::failed, err);
 }
 
 caf::expected<gradient_report>
@@ -240,6 +292,7 @@ compute_task task_for(const compute_task& whole, const replica_part& part) {
                 whole.batch->arrived});
   out.part = part;
   out.way = {};
+  out.local.reset();
   return out;
 }
 
@@ -253,6 +306,10 @@ caf::result<gradient_report> compute_state::share(compute_task task) {
     return std::move(gradient.error());
   auto asks = self_->make_response_promise<gradient_report>();
   shared_ = shared_batch{asks, run_clock{self_}, std::move(*gradient)};
+  if (task.local) {
+    shared_->step = task;
+    shared_->step.weights = {};
+  }
   shared_->found.resize(parts.size(), gradient_report{});
   shared_->open = parts.size();
   for (size_t k = 1; k < parts.size(); ++k)
@@ -296,9 +353,11 @@ caf::expected<gradient_report> compute_state::add_up(shared_batch& done) try {
                           to_tensor(next->gradient));
   }
   if (sum) {
-    sum->gradient = to_payload(std::move(done.gradient));
+    sum->gradient = to_payload(done.gradient);
     sum->seconds = done.clock.elapsed(self_) - sum->waited;
   }
+  if (done.step.local)
+    end_local_step(done.step, done.gradient, sum);
   return sum;
 } catch (const std::exception& err) {
   return failed(errc::failed, err);

@@ -4,6 +4,8 @@
 // they serve, and end with it.
 
 #include "actors/runtime/run_clock.hpp"
+#include "actors/worker/computing_parts.hpp"
+#include "actors/worker/local_round.hpp"
 #include "config/text/settings.hpp"
 #include "data/dataset.hpp"
 #include "data/sampling/permutation.hpp"
@@ -20,24 +22,6 @@
 #include <vector>
 
 namespace troupe {
-
-/// What all computing actors of a process share.
-struct computing_parts {
-  config::settings settings;
-  data::dataset_pair data;
-  int threads = 1; ///< Intra-op threads of each computing thread.
-  /// The memory that gradients are computed into.
-  payload_memory_ptr memory = heap_memory();
-  /// Where the workers of one process have files of their own: the training set
-  /// of each, by rank. Else empty.
-  std::vector<std::shared_ptr<const data::dataset>> own_data{};
-  payload frozen{}; ///< Weights that are not trained; empty if all are.
-  /// How the network is cut; null: each worker has all of it in one piece.
-  std::shared_ptr<const models::segment_plan> plan{};
-  /// Where a worker's replicas compute, in turn; empty: all of them do so on
-  /// the device of the settings.
-  std::vector<std::string> replica_devices{};
-};
 
 /// The engine for these parts. Throws as its constructor.
 models::compute_engine make_engine(const computing_parts& parts,
@@ -84,8 +68,11 @@ public:
   static constexpr const char* name = "troupe.compute";
 
   /// @param others The replicas beside this one, which end with it.
+  /// @param inner The state of the worker's own optimiser; null: it makes no
+  /// steps of its own.
   compute_state(pointer self, const computing_parts& parts,
-                std::vector<compute_actor> others = {});
+                std::vector<compute_actor> others = {},
+                const inner_state_ptr& inner = nullptr);
 
   compute_actor::behavior_type make_behavior();
 
@@ -95,6 +82,7 @@ private:
     caf::typed_response_promise<gradient_report> asks;
     run_clock clock;
     at::Tensor gradient; ///< Of this replica, and then of all.
+    compute_task step{}; ///< Of a local step, without its weights.
     /// By part of the batch; that of this replica is without its gradient.
     std::vector<caf::expected<gradient_report>> found{};
     size_t open = 0; ///< Parts that are not found yet.
@@ -105,6 +93,10 @@ private:
                                          const at::Tensor& gradient);
   caf::expected<at::Tensor> take_gradient(const gradient_way& way);
   caf::result<gradient_report> alone(compute_task task);
+  caf::error enter_round(compute_task& task);
+  caf::result<gradient_report> end_round(const compute_task& task);
+  void end_local_step(const compute_task& task, const at::Tensor& gradient,
+                      caf::expected<gradient_report>& found);
   caf::result<gradient_report> share(compute_task task);
   void collect_part(size_t part, caf::expected<gradient_report> found);
   caf::expected<gradient_report> add_up(shared_batch& done);
@@ -117,6 +109,7 @@ private:
   models::flat_pool on_device_; ///< For gradients that leave from there.
   std::vector<compute_actor> others_;
   std::optional<shared_batch> shared_;
+  std::optional<local_round> round_; ///< Nothing: there are no local steps.
 };
 
 /// Scores weights over the test set.

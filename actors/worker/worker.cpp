@@ -1,6 +1,9 @@
 #include "actors/worker/worker.hpp"
 
+#include "actors/recording/console.hpp"
 #include "actors/runtime/unexpected.hpp"
+#include "config/text/failure.hpp"
+#include "config/text/one_line.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -46,18 +49,20 @@ void worker_state::attach(role next) {
   if (stopped_)
     return;
   role_ = std::move(next);
-  pull(lease_id{0});
+  pull();
 }
 
 // Leases and weights belong to a role: the server gives the leases of a lost
 // member to others.
 void worker_state::detach() {
   ++roles_;
-  if (running_)
+  if (round_)
     give_up();
   if (leaving_ && leaving_->pending()) // What is under way is of no use now.
     leaving_->deliver(role_ ? role_->answered : sequence{0});
   role_.reset();
+  if (round_ && !round_->computes)
+    round_.reset();
   work_.clear();
   weights_ = {};
   statistics_ = {};
@@ -65,36 +70,61 @@ void worker_state::detach() {
 }
 
 void worker_state::cancel(version before) {
-  if (running_ && running_->weights < before)
-    give_up();
+  if (!round_ || round_->weights >= before)
+    return;
+  give_up();
+  if (!round_->computes)
+    abandon(*std::exchange(round_, std::nullopt));
 }
 
 // A compute actor that is busy checks the flag; one that only waits for the
 // virtual clock reads its mailbox.
 void worker_state::give_up() {
-  running_->cancel->store(true);
+  round_->cancel->store(true);
   self_->send(parts_.compute, cancel_atom_v);
+}
+
+// What was begun is given back, so that others may have it.
+void worker_state::abandon(const round& given_up) {
+  if (!leaving_)
+    pull(given_up.from);
 }
 
 caf::result<void> worker_state::write(version at, sequence settled) {
   if (!role_)
     return caf::unit;
   const auto& as = role_->as;
-  return self_->delegate(parts_.session, write_atom_v, at,
-                         push_id{as.worker, as.life, settled});
+  push_id after{as.worker, as.life, settled};
+  if (parts_.inner)
+    try {
+      parts_.inner->write(at, after);
+    } catch (const failure& why) {
+      recording::say("optimizer    is not kept: " + one_line(why));
+    }
+  return self_->delegate(parts_.session, write_atom_v, at, after);
 }
 
 caf::result<sequence> worker_state::finish_before_leaving() {
   leaving_ = self_->make_response_promise<sequence>();
   auto asks = *leaving_;
+  if (round_ && !round_->computes)
+    compute({}, true);
   look_if_finished();
   return asks;
 }
 
 void worker_state::look_if_finished() {
-  auto under_way = running_ || (role_ && role_->answered != role_->last);
-  if (leaving_ && leaving_->pending() && !under_way)
-    leaving_->deliver(role_ ? role_->answered : sequence{0});
+  auto under_way = round_ || (role_ && role_->answered != role_->last);
+  if (!leaving_ || !leaving_->pending() || under_way)
+    return;
+  if (role_ && parts_.inner)
+    try {
+      parts_.inner->hand_over(
+        {role_->as.worker, role_->as.life, role_->answered});
+    } catch (const failure& why) {
+      recording::say("optimizer    is not handed over: " + one_line(why));
+    }
+  leaving_->deliver(role_ ? role_->answered : sequence{0});
 }
 
 // The worker keeps its place until it has the weights that the run ends with.
@@ -133,14 +163,17 @@ void worker_state::leave_when_told(const run_end& how) {
 
 // -- weights ------------------------------------------------------------------
 
-void worker_state::pull(lease_id abandoned) {
+void worker_state::pull(std::vector<lease_id> abandoned) {
   asked_for_weights_ = run_clock{self_};
   role_->requests = role_->requests.next();
   const auto& as = role_->as;
-  self_
-    ->request(
-      role_->link, caf::infinite, pull_atom_v,
-      pull_header{as.worker, as.life, as.server, abandoned, role_->requests})
+  pull_header header{as.worker, as.life, as.server, lease_id{0},
+                     role_->requests};
+  if (!abandoned.empty()) {
+    header.abandoned = abandoned.front();
+    header.also.assign(abandoned.begin() + 1, abandoned.end());
+  }
+  self_->request(role_->link, caf::infinite, pull_atom_v, header)
     .then(in_this_role(
             [this](const release_header& header, const payload& weights) {
               take_weights(header, weights);
@@ -156,8 +189,11 @@ void worker_state::take_weights(const release_header& header,
   weights_version_ = header.weights;
   dropped_ = header.dropped;
   has_weights_ = true;
+  if (parts_.inner)
+    parts_.inner->begin(header.server, header.weights, role_->as.worker);
   for (const auto& what : header.leases)
-    load(what);
+    work_.push_back({what, nullptr});
+  load();
   advance();
 }
 
@@ -168,7 +204,7 @@ void worker_state::take_refusal(const caf::error& why) {
   if (why == errc::not_finite || why == errc::outlier ||
       why == errc::wrong_size || why == errc::duplicate ||
       why == errc::protocol_violation)
-    pull(lease_id{0});
+    pull();
   else if (why == errc::unknown_member || why == errc::stale_incarnation)
     self_->send(parts_.session, connect_atom_v);
   else if (why != errc::peer_lost && why != errc::shutting_down)
@@ -185,55 +221,110 @@ void worker_state::look_for_place(const caf::error& why) {
 
 // -- work ---------------------------------------------------------------------
 
-void worker_state::load(const lease& work) {
-  work_.push_back({work, nullptr});
-  self_->request(parts_.loader, caf::infinite, load_atom_v, work)
-    .then(in_this_role([this](const loaded_batch& loaded) {
-            skipped_ += loaded.skipped;
-            for (auto& next : work_)
-              if (next.what.id == loaded.from.id)
-                next.batch = loaded.batch;
-            advance();
-          }),
-          in_this_role([this](const caf::error& why) { fail(why); }));
+// A round of local steps may have many leases, whose batches would need much
+// memory: then only the next ones are loaded. Whoever loads for a process of
+// the user's passes all on.
+void worker_state::load() {
+  constexpr size_t ahead = 2;
+  auto count = parts_.local_steps > 0 ? ahead : work_.size();
+  for (size_t i = 0; i < std::min(count, work_.size()); ++i) {
+    if (std::exchange(work_[i].is_asked_for, true))
+      continue;
+    self_->request(parts_.loader, caf::infinite, load_atom_v, work_[i].what)
+      .then(in_this_role([this](const loaded_batch& loaded) {
+              skipped_ += loaded.skipped;
+              for (auto& next : work_)
+                if (next.what.id == loaded.from.id)
+                  next.batch = loaded.batch;
+              advance();
+            }),
+            in_this_role([this](const caf::error& why) { fail(why); }));
+  }
 }
 
 void worker_state::advance() {
-  if (running_ || leaving_ || !has_weights_ || work_.empty() ||
-      !work_.front().batch)
+  auto busy = round_ ? round_->computes : !has_weights_;
+  if (busy || leaving_ || work_.empty() || !work_.front().batch)
     return;
+  if (!round_)
+    begin_round();
   auto work = std::move(work_.front());
   work_.pop_front();
-  compute(std::move(work));
+  load();
+  round_->from.push_back(work.what.id);
+  round_->epoch = work.what.epoch;
+  auto ends = is_last(*round_);
+  compute(std::move(work), ends);
 }
 
-void worker_state::compute(assignment work) {
-  data_seconds_ = ready_since_.elapsed(self_);
-  running_ = running{work.what, weights_version_,
-                     std::make_shared<std::atomic<bool>>(false)};
+void worker_state::begin_round() {
+  round_ = round{weights_version_, std::make_shared<std::atomic<bool>>(false)};
   has_weights_ = false;
-  self_
-    ->request(parts_.compute, caf::infinite, compute_atom_v,
-              compute_task{work.what, std::move(work.batch),
-                           std::exchange(weights_, payload{}), statistics_,
-                           running_->cancel, role_->way, running_->weights,
-                           caf::actor_cast<caf::strong_actor_ptr>(role_->link),
-                           replica_part{}, std::exchange(dropped_, false)})
-    .then(
-      [this, asked = roles_](const gradient_report& report) {
-        auto done = *std::exchange(running_, std::nullopt);
-        if (asked != roles_)
-          advance();
-        else if (report.cancelled && !leaving_)
-          pull(done.what.id);
-        else if (!report.cancelled)
-          push(report, done);
-        look_if_finished();
-      },
-      [this](const caf::error& why) { fail(why); });
 }
 
-void worker_state::push(const gradient_report& report, const running& done) {
+// A round ends early when the worker has no lease left, or none of this epoch:
+// it never waits for those that others have.
+bool worker_state::is_last(const round& of) const {
+  return of.from.size() >= parts_.local_steps || work_.empty() ||
+         work_.front().what.epoch != of.epoch;
+}
+
+/// @param ends Whether the round ends with this step, or without one if `work`
+/// is empty.
+void worker_state::compute(assignment work, bool ends) {
+  round_->data_seconds += ready_since_.elapsed(self_);
+  round_->computes = true;
+  compute_task task{work.what,
+                    std::move(work.batch),
+                    std::exchange(weights_, payload{}),
+                    statistics_,
+                    round_->cancel,
+                    role_->way,
+                    round_->weights,
+                    caf::actor_cast<caf::strong_actor_ptr>(role_->link),
+                    replica_part{},
+                    std::exchange(dropped_, false)};
+  if (parts_.local_steps > 0)
+    task.local =
+      local_step{round_->steps == 0,
+                 ends,
+                 round_->steps,
+                 taken_,
+                 {role_->as.worker, role_->as.life, role_->last.next()}};
+  self_->request(parts_.compute, caf::infinite, compute_atom_v, std::move(task))
+    .then([this, asked = roles_, ends](
+            const gradient_report& report) { computed(asked, ends, report); },
+          [this](const caf::error& why) { fail(why); });
+}
+
+void worker_state::computed(uint64_t asked, bool ends,
+                            const gradient_report& report) {
+  round_->computes = false;
+  ready_since_ = run_clock{self_};
+  if (asked != roles_) {
+    round_.reset();
+    advance();
+  } else if (report.cancelled) {
+    abandon(*std::exchange(round_, std::nullopt));
+  } else {
+    round_->report.add(report);
+    ++round_->steps;
+    auto late = round_->cancel->load();
+    if (ends || parts_.local_steps == 0) {
+      auto done = *std::exchange(round_, std::nullopt);
+      push(parts_.local_steps > 0 ? done.report.mean() : report, done);
+    } else if (late) {
+      abandon(*std::exchange(round_, std::nullopt));
+    } else if (leaving_) {
+      compute({}, true);
+    } else {
+      advance();
+    }
+  }
+  look_if_finished();
+}
+
+void worker_state::push(const gradient_report& report, const round& done) {
   auto before = std::exchange(statistics_, report.statistics);
   asked_for_weights_ = run_clock{self_};
   role_->last = role_->last.next();
@@ -243,17 +334,19 @@ void worker_state::push(const gradient_report& report, const running& done) {
   header.id = {as.worker, as.life, role_->last};
   header.server = as.server;
   header.computed_on = done.weights;
-  header.from = done.what.id;
+  header.from = done.from.front();
   header.samples = report.samples;
   header.loss = report.loss;
   header.compute_seconds = report.seconds;
   header.wait_seconds = wait_seconds_ + report.waited;
-  header.data_seconds = data_seconds_;
+  header.data_seconds = done.data_seconds;
   header.idle_seconds = report.idle;
   header.request = role_->requests;
   header.skipped = std::exchange(skipped_, 0) + report.skipped;
-  header.also = report.also;
+  header.also.assign(done.from.begin() + 1, done.from.end());
+  header.also.insert(header.also.end(), report.also.begin(), report.also.end());
   header.metrics = report.metrics;
+  header.inner_steps = report.inner_steps;
   std::erase_if(work_, [&report](const assignment& next) {
     return std::ranges::count(report.also, next.what.id) > 0;
   });
@@ -263,6 +356,7 @@ void worker_state::push(const gradient_report& report, const running& done) {
       in_this_role([this](const release_header& next, const payload& weights) {
         unknown_ = 0;
         role_->answered = role_->last;
+        taken_ = {role_->as.worker, role_->as.life, role_->last};
         take_weights(next, weights);
         look_if_finished();
       }),

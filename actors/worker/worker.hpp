@@ -1,6 +1,8 @@
 #pragma once
 // A worker: takes weights, has the gradients of its leases computed, and pushes
-// them. One push is in flight at a time.
+// them. One push is in flight at a time. With local steps it makes a round of
+// steps on its own, and pushes the difference of the weights as the gradient of
+// all leases of the round.
 //
 // An actor that never computes or loads itself, so that it can answer
 // cancellations, liveness checks and stops at any time. Its compute actor and
@@ -9,12 +11,15 @@
 #include "actors/runtime/last_weights.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "actors/runtime/still_valid.hpp"
+#include "actors/worker/inner_state.hpp"
+#include "actors/worker/report_sum.hpp"
 #include "messages/interfaces.hpp"
 
 #include <deque>
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace troupe {
 
@@ -26,6 +31,10 @@ struct worker_parts {
   /// What the user's program is doing, as stacks of its threads; null: it has
   /// none. Takes up to half a second.
   std::function<std::string()> stacks{};
+  /// Steps that it makes on its own between two pushes; 0: it pushes each
+  /// gradient.
+  uint32_t local_steps = 0;
+  inner_state_ptr inner{}; ///< Of its own optimiser; null: it has none.
 };
 
 class worker_state {
@@ -47,13 +56,20 @@ private:
   struct assignment {
     lease what;
     batch_ptr batch;
+    bool is_asked_for = false;
   };
 
-  /// The input of a computation in progress.
-  struct running {
-    lease what;
+  /// What is done between the weights and the push: one computation or, with
+  /// local steps, a round of them.
+  struct round {
     version weights;
     cancel_ptr cancel;
+    std::vector<lease_id> from{}; ///< Leases begun, in their order.
+    uint64_t epoch = 0;           ///< Of all of them.
+    uint64_t steps = 0;           ///< That were made.
+    bool computes = false;        ///< Else it waits for a batch.
+    report_sum report{};
+    double data_seconds = 0; ///< Spent waiting for batches.
   };
 
   /// The member of the cluster that this worker is while it is attached.
@@ -77,14 +93,18 @@ private:
   void leave(const run_end& how);
   void leave_when_told(const run_end& how);
 
-  void pull(lease_id abandoned);
+  void pull(std::vector<lease_id> abandoned = {});
   void take_weights(const release_header& header, const payload& weights);
   void take_refusal(const caf::error& why);
   void look_for_place(const caf::error& why);
-  void load(const lease& work);
+  void load();
   void advance();
-  void compute(assignment work);
-  void push(const gradient_report& report, const running& done);
+  void begin_round();
+  bool is_last(const round& of) const;
+  void compute(assignment work, bool ends);
+  void computed(uint64_t asked, bool ends, const gradient_report& report);
+  void abandon(const round& given_up);
+  void push(const gradient_report& report, const round& done);
   void fail(const caf::error& why);
 
   /// Wraps a handler so that answers from an earlier role are ignored.
@@ -107,11 +127,11 @@ private:
   version weights_version_;
   bool has_weights_ = false;
   bool dropped_ = false; ///< The last gradient was; compute is not told yet.
-  std::optional<running> running_;
+  std::optional<round> round_;
+  push_id taken_;               ///< Its last gradient that a server has taken.
   run_clock asked_for_weights_; ///< Time since the last push or pull.
-  run_clock ready_since_;       ///< Time since the weights arrived.
+  run_clock ready_since_; ///< Time since the weights arrived, or a step ended.
   double wait_seconds_ = 0;
-  double data_seconds_ = 0;
   uint64_t skipped_ = 0; ///< Damaged samples, not yet reported.
 };
 

@@ -1,3 +1,4 @@
+#include "actors/worker/worker_files.hpp"
 #include "apps/checkpoint/checkpoint.hpp"
 #include "config/text/text.hpp"
 #include "models/storage/best_weights.hpp"
@@ -48,13 +49,15 @@ private:
   size_t damaged_ = 0;
 };
 
-std::vector<fs::path> error_feedback_of(const fs::path& run) {
+/// What workers have saved in the run directory.
+std::vector<fs::path> carried_files_of(const fs::path& run) {
   std::vector<fs::path> out;
   std::error_code error;
-  for (fs::recursive_directory_iterator i{run / "residuals", error}, end;
-       !error && i != end; i.increment(error))
-    if (i->path().extension() == ".safetensors")
-      out.push_back(i->path());
+  for (const auto* kind : {residuals_kind, inner_optimizer_kind})
+    for (fs::recursive_directory_iterator i{run / kind, error}, end;
+         !error && i != end; i.increment(error))
+      if (i->path().extension() == ".safetensors")
+        out.push_back(i->path());
   std::ranges::sort(out);
   return out;
 }
@@ -72,7 +75,7 @@ void verify_checkpoints(const weights_place& at) {
   if (!at.run.empty() && at.checkpoints.size() != 1 && fs::exists(best, error))
     found.check_tensors(best);
   if (!at.run.empty())
-    for (const auto& path : error_feedback_of(at.run))
+    for (const auto& path : carried_files_of(at.run))
       found.check_tensors(path);
   found.end();
 }

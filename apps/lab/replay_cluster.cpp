@@ -34,11 +34,13 @@ external_compute process_for_replay(const computing_parts& computing,
 /// Who computes the gradients; null: nothing is trained.
 std::shared_ptr<replay::recomputing>
 make_recomputing(const computing_parts& computing,
-                 const external_compute& process) {
+                 const external_compute& process, const replay_plan& recorded) {
   if (process.line)
     return replay::recompute_in(process.line, process.memory, computing);
   if (computing.data.train)
-    return replay::recompute_here(computing, computing.threads);
+    return replay::recompute_here(
+      computing, computing.threads, {recorded.folder},
+      version{recorded.event_log->begin().start_version()});
   return nullptr;
 }
 
@@ -64,7 +66,7 @@ virtual_cluster start_replay(caf::actor_system& system, server_plan plan,
   driver.event_log = recorded.event_log;
   for (const auto& own : plan.computing.own_data)
     driver.own_data.push_back({own->size(), own->digest()});
-  driver.gradients = make_recomputing(plan.computing, process);
+  driver.gradients = make_recomputing(plan.computing, process, recorded);
   driver.weights =
     shape_of_weights(parts.settings.training, parts.data.classes);
   driver.strict = recorded.strict;
@@ -74,6 +76,7 @@ virtual_cluster start_replay(caf::actor_system& system, server_plan plan,
   parts.began = [began = driver.began] {
     return *began;
   };
+  parts.keeps_time = false;
   parts.recorded_norm = [event_log = recorded.event_log] {
     return event_log->norm();
   };

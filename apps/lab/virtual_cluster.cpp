@@ -71,6 +71,7 @@ virtual_cluster start_virtual_cluster(caf::actor_system& system,
   begin(plan, say);
   if (options.replay)
     return start_replay(system, std::move(plan), options, on_end);
+  plan.computing.carried = store_of(plan.config.values, plan.from);
   auto machine = simulation::make_machine(plan.computing);
   machine->watch = options.watch;
   const auto& settings = plan.config.values;

@@ -76,7 +76,15 @@ worker_actor make_worker(const virtual_members& all, worker_id who,
     parts.loader = spawn<loader_actor, loader_state>(
       all.system, placement::scheduled, its.computing);
   } else {
-    auto its_own = simulation::spawn_machine(all.system, all.machine, who);
+    parts.local_steps = all.settings().training.local_steps;
+    std::unique_ptr<local_round> round;
+    if (all.machine->network)
+      parts.inner = make_inner_state(all.computing);
+    if (parts.inner)
+      round = std::make_unique<local_round>(
+        all.computing, all.machine->network->layout(), parts.inner);
+    auto its_own =
+      simulation::spawn_machine(all.system, all.machine, who, std::move(round));
     parts.compute = its_own;
     parts.loader = its_own;
   }
@@ -106,6 +114,7 @@ void start_members(const virtual_members& all, const local_server& with) {
     parts.rank = rank;
     parts.packs = all.packs;
     parts.data = owned_by(parts_of_rank(all.computing, rank));
+    parts.leases = cores::leases_for(all.settings().training.local_steps);
     tie_by_simulated_links(all, find, parts);
     tie_to_modules(all.computing, find, parts);
     connect(all.system, std::move(parts));

@@ -3,7 +3,7 @@
 #include "actors/recording/log_lines.hpp"
 #include "actors/server/restore.hpp"
 #include "actors/server/restore_ledger.hpp"
-#include "actors/worker/error_feedback.hpp"
+#include "actors/worker/worker_files.hpp"
 #include "apps/startup/next_life.hpp"
 #include "config/report/report.hpp"
 #include "config/runs/shared_settings.hpp"
@@ -241,7 +241,7 @@ void begin_life(origin& from, parameter_server_parts& parts,
   if (from.checkpoint) {
     auto step = from.checkpoint->manifest.step();
     models::set_aside_newer(from.checkpoints(), step, say);
-    forget_error_feedback({folder, 0, from.run_id}, version{step});
+    forget_carried({folder, 0, from.run_id}, version{step});
   }
   if (parts.settings.checkpoint.keep_best != config::best_rule::nothing)
     parts.from.best = models::open_best(folder, from.run_id, say);

@@ -90,6 +90,7 @@ public:
       throw run_error("another run has begun at the parameter server: start "
                       "the process that computes for this node again");
     auto joined = join_settings(settings_, welcome);
+    *leases_ = cores::leases_for(joined.training.local_steps);
     open_placed_devices(joined);
     auto trains = joined.what == config::role::worker;
     if (process_.line && !trains)
@@ -104,6 +105,9 @@ public:
                              set.classes());
     require_same_data(computing, welcome);
     *owned_ = owned_by(computing);
+    computing.carried = {settings_.training.train_dir,
+                         settings_.checkpoint.keep,
+                         description_of(welcome).run_id};
     if (!trains)
       return make_evaluator(*system_, computing, session);
     if (process_.line) {
@@ -121,6 +125,9 @@ public:
 
   /// The samples that the worker has to itself, once it is made.
   std::shared_ptr<const owned_data> owned() const { return owned_; }
+
+  /// How many leases it wants to have, once it is made.
+  std::shared_ptr<const uint32_t> leases() const { return leases_; }
 
   /// Whether the process computes for a run.
   const std::shared_ptr<std::atomic<bool>>& begun() const { return begun_; }
@@ -143,6 +150,8 @@ private:
   external_compute process_;
   std::shared_ptr<transport::shared_memory> memory_; ///< Or null.
   std::shared_ptr<owned_data> owned_ = std::make_shared<owned_data>();
+  std::shared_ptr<uint32_t> leases_ =
+    std::make_shared<uint32_t>(cores::leases_ahead);
   std::shared_ptr<std::atomic<bool>> begun_ =
     std::make_shared<std::atomic<bool>>(false);
 };
@@ -158,7 +167,6 @@ remote_session_client_parts session_parts_of(const participant_plan& plan) {
   out.transport = cluster.transport;
   out.overlap = plan.overlap;
   out.memory = shared_memory_for(plan.settings);
-  out.leases = plan.leases.value_or(out.leases);
   out.takes_last = plan.takes_last;
   if (const auto& device = plan.settings.training.device; device != "cpu")
     out.device = device;
@@ -245,6 +253,9 @@ node start_participant(caf::actor_system& system,
   participant_maker make{system, config.values, process, parts.memory};
   parts.owns = [owned = make.owned()] {
     return *owned;
+  };
+  parts.leases = [leases = make.leases(), given = plan.leases] {
+    return given.value_or(*leases);
   };
   parts.make = make;
   auto session_client =

@@ -18,7 +18,8 @@ namespace {
 /// Spawns a worker's replicas. Only the first one's gradients leave the
 /// process.
 compute_actor make_replicas(caf::actor_system& system,
-                            const computing_parts& computing) {
+                            const computing_parts& computing,
+                            const inner_state_ptr& inner) {
   auto other = computing;
   other.memory = heap_memory();
   const auto& devices = computing.replica_devices;
@@ -30,13 +31,14 @@ compute_actor make_replicas(caf::actor_system& system,
       spawn<compute_actor, compute_state>(system, placement::detached, other));
   }
   return spawn<compute_actor, compute_state>(system, placement::detached,
-                                             computing, others);
+                                             computing, others, inner);
 }
 
 compute_actor make_compute(caf::actor_system& system,
-                           const computing_parts& computing) {
+                           const computing_parts& computing,
+                           const inner_state_ptr& inner) {
   if (!computing.plan)
-    return make_replicas(system, computing);
+    return make_replicas(system, computing, inner);
   if (remote::registered_training())
     return app::make_training_loop(system, computing);
   return app::make_chain(system, computing,
@@ -49,7 +51,9 @@ worker_actor make_worker(caf::actor_system& system,
                          const computing_parts& computing,
                          const session_client_actor& session) {
   worker_parts parts;
-  parts.compute = make_compute(system, computing);
+  parts.local_steps = computing.settings.training.local_steps;
+  parts.inner = make_inner_state(computing);
+  parts.compute = make_compute(system, computing, parts.inner);
   auto where =
     loader_has_thread(computing) ? placement::detached : placement::scheduled;
   parts.loader = spawn<loader_actor, loader_state>(system, where, computing);

@@ -180,6 +180,7 @@ node start_server(caf::actor_system& system, const config::resolved& given,
     parts.memory = transport::shared_or_heap(with.memory);
   auto life =
     open_server(system, {options.on_end}, std::move(parts), plan.from);
+  plan.computing.carried = store_of(settings, plan.from);
   if (alone)
     start_members(system, plan.computing,
                   compression_of(settings, plan.from, plan.layout),

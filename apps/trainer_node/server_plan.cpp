@@ -5,6 +5,9 @@
 #include "apps/trainer_node/segment_places.hpp"
 #include "apps/trainer_node/server_life.hpp"
 #include "apps/trainer_node/sizes.hpp"
+#include "config/text/text.hpp"
+
+#include <algorithm>
 
 namespace troupe::app {
 
@@ -21,6 +24,23 @@ computing_parts make_computing_parts(const config::settings& settings,
   return out;
 }
 
+/// Refuses rounds of local steps that would always end with their epoch.
+void require_rounds_fit(const config::resolved& config, uint64_t samples) {
+  const auto& settings = config.values;
+  const auto& training = settings.training;
+  if (training.local_steps == 0 || samples == cores::endless ||
+      settings.data.sharding == config::sharding_kind::local)
+    return;
+  auto workers = uint64_t{settings.cluster.workers};
+  auto batches = (samples + training.batch_size - 1) / training.batch_size;
+  auto most = std::max<uint64_t>(batches / workers, 1);
+  if (training.local_steps > most)
+    config::refuse(config, "training.local-steps",
+                   "is more than an epoch has batches for each of " +
+                     config::count(workers, "worker") + ": use at most " +
+                     std::to_string(most) + ", or a smaller --batch-size");
+}
+
 } // namespace
 
 void require_shards(const config::resolved& config, const run_data& data) {
@@ -34,6 +54,7 @@ server_plan plan_server(const config::resolved& config, const run_data& data,
   server_plan out{config, data,
                   models::layout_of(settings.training, data.classes), from,
                   make_server_parts(config, data, from)};
+  require_rounds_fit(config, out.parts.data.samples);
   if (from.checkpoint)
     require_same_run(out.parts);
   load_first_weights(out.parts, config, from, say);

@@ -21,10 +21,14 @@ transport::codec_ptr codec_of(const config::settings& settings,
     weights.count - statistics, statistics);
 }
 
+worker_store store_of(const config::settings& settings, const origin& from) {
+  return {from.directory.path, settings.checkpoint.keep, from.run_id};
+}
+
 compression compression_of(const config::settings& settings, const origin& from,
                            const models::flat_layout& layout) {
   return {codec_of(settings, shape_of(layout), layout),
-          {from.directory.path, settings.checkpoint.keep, from.run_id}};
+          store_of(settings, from)};
 }
 
 namespace {

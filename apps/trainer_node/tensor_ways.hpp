@@ -14,6 +14,10 @@ namespace troupe::app {
 /// parameter.
 uint64_t statistics_of(const models::flat_layout& layout);
 
+/// Where the workers of this process save what they carry from one gradient to
+/// the next.
+worker_store store_of(const config::settings& settings, const origin& from);
+
 /// How gradients are compressed for a server with these weights; null: not
 /// compressed.
 transport::codec_ptr codec_of(const config::settings& settings,

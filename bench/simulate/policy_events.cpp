@@ -127,7 +127,7 @@ public:
       scheduler_.enlist(who, cluster_[who.value].life);
     note_decision(scheduler_.join(all));
     for (auto who : all)
-      note_decision(scheduler_.pull(who, lease_id{0}));
+      note_decision(scheduler_.pull(who));
   }
 
   uint64_t play(uint64_t at_least) {
@@ -179,7 +179,8 @@ private:
   }
 
   void pull(worker_id who) {
-    note_decision(scheduler_.pull(who, take_work(cluster_[who.value]).id));
+    auto given_up = take_work(cluster_[who.value]).id;
+    note_decision(scheduler_.pull(who, {&given_up, 1}));
   }
 
   /// Leaves, joins again and asks for weights: three events.
@@ -189,7 +190,7 @@ private:
     its = {its.life.next(), sequence{0}, {}, {}};
     scheduler_.enlist(who, its.life);
     note_decision(scheduler_.join({&who, 1}));
-    note_decision(scheduler_.pull(who, lease_id{0}));
+    note_decision(scheduler_.pull(who));
   }
 
   void note_decision(const cores::orders& decided) {

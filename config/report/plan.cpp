@@ -62,7 +62,10 @@ std::string node_of(const settings& all) {
 std::string policy_of(const settings& all) {
   return all.policy.name + ": " +
          facts_of(all.policy)
-           .sentence(arguments_of(all.policy), all.cluster.workers);
+           .sentence(arguments_of(all.policy), all.cluster.workers) +
+         (all.policy.staleness_rule == "none"
+            ? ""
+            : "; stale gradients: " + all.policy.staleness_rule);
 }
 
 std::string batch_of(const settings& all) {
@@ -145,6 +148,17 @@ std::string training_of(const settings& all) {
     result += " if that is faster";
   return result + "; " + print(training.dtype) + " on " + training.device +
          "; seed " + std::to_string(training.seed);
+}
+
+std::string local_steps_of(const settings& all) {
+  const auto& training = all.training;
+  auto result = std::to_string(training.local_steps) + " of each worker";
+  if (is_external(all.data.dataset))
+    return result + ", with the optimizer of its program";
+  result += ", " + training.inner_optimizer;
+  if (training.inner_lr_schedule != "constant")
+    result += ", " + training.inner_lr_schedule;
+  return result;
 }
 
 std::string limits_of(const resolved& all) {
@@ -271,6 +285,8 @@ std::string plan(const resolved& all, const std::optional<model_size>& model) {
     result += labelled("", "left out: " + model->data->without);
   if (model)
     result += memory_rows(values, *model);
+  if (values.training.local_steps > 0)
+    result += labelled("local steps", local_steps_of(values));
   result +=
     labelled("until", limits_of(all)) +
     labelled("evaluate", evaluations_of(values.evaluation.eval_freq)) +

@@ -26,6 +26,8 @@ constexpr std::string_view run_files[] = {"config.ini", "metrics.jsonl",
 constexpr std::string_view other_files[] = {"lives", "scores.jsonl"};
 constexpr std::string_view checkpoint_files[] = {
   "manifest.pb", "model.safetensors", "optimizer.safetensors"};
+/// What workers have saved with each checkpoint.
+constexpr const char* folders_of_workers[] = {"residuals", "inner-optimizer"};
 constexpr std::string_view temporary = ".tmp";
 
 /// Whether this is our file of events; those of other programs end differently.
@@ -98,7 +100,7 @@ bool is_description(std::string_view name) {
 }
 
 /// The error feedback of workers.
-bool is_error_feedback(std::string_view name) {
+bool is_of_worker(std::string_view name) {
   return name.starts_with("worker-");
 }
 
@@ -231,8 +233,9 @@ bool is_at_beginning(const fs::path& checkpoints) {
 /// Whether all that `remove_run` would remove is of the run with this
 /// config.ini. Looks only at files whose names alone do not say so.
 bool are_of_run(const fs::path& folder, std::string_view ini) {
-  if (fs::exists(folder / "residuals"))
-    return false;
+  for (const auto* kind : folders_of_workers)
+    if (fs::exists(folder / kind))
+      return false;
   for (const auto& entry : fs::directory_iterator{folder}) {
     auto name = entry.path().filename().string();
     if (name == "best.safetensors" || is_old_best(name) ||
@@ -366,8 +369,9 @@ void remove_run(const fs::path& folder) {
       });
       remove_if_empty(described);
     }
-    if (fs::is_directory(folder / "residuals"))
-      remove_steps(folder / "residuals", is_error_feedback);
+    for (const auto* kind : folders_of_workers)
+      if (fs::is_directory(folder / kind))
+        remove_steps(folder / kind, is_of_worker);
     remove_files(folder, [](std::string_view name) {
       return is_named_in(run_files, name) || is_named_in(other_files, name) ||
              is_event_file(name) || is_event_log(name) || is_old_best(name);

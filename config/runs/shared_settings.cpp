@@ -26,11 +26,24 @@ bool is_of_the_server(std::string_view id) {
 }
 
 /// Settings that release 0.1.0 did not have.
-constexpr std::array<std::string_view, 11> newer{
-  "training.loss",          "training.freeze",   "training.param-groups",
-  "training.ema-decay",     "parallel.mode",     "parallel.stages",
-  "parallel.micro-batches", "parallel.schedule", "parallel.placement",
-  "parallel.replicas",      "training.outliers"};
+constexpr std::array<std::string_view, 18> newer{"training.loss",
+                                                 "training.freeze",
+                                                 "training.param-groups",
+                                                 "training.ema-decay",
+                                                 "parallel.mode",
+                                                 "parallel.stages",
+                                                 "parallel.micro-batches",
+                                                 "parallel.schedule",
+                                                 "parallel.placement",
+                                                 "parallel.replicas",
+                                                 "training.outliers",
+                                                 "training.local-steps",
+                                                 "training.inner-optimizer",
+                                                 "training.inner-lr-schedule",
+                                                 "policy.size",
+                                                 "policy.quorum",
+                                                 "policy.window",
+                                                 "policy.staleness-rule"};
 
 /// Whether the setting is newer and has its default, which means what that
 /// release did: then it does not count.

@@ -1,6 +1,7 @@
 #include "config/schema/optimizers.hpp"
 
 #include "config/patterns/param_groups.hpp"
+#include "config/schema/inner_optimizer.hpp"
 #include "config/text/registered.hpp"
 #include "config/text/settings.hpp"
 
@@ -41,6 +42,8 @@ std::span<const std::string> known_optimizers() {
 
 std::string misfit_of(const group_numbers& group,
                       const training_settings& settings) {
+  if (settings.local_steps > 0) // Groups are those of the workers' own.
+    return misfit_of(group, inner_training(settings));
   if (!group.momentum)
     return "";
   const auto* facts = find_optimizer(settings.optimizer);

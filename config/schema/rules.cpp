@@ -3,6 +3,7 @@
 #include "config/patterns/key_patterns.hpp"
 #include "config/patterns/param_groups.hpp"
 #include "config/patterns/placement.hpp"
+#include "config/schema/inner_optimizer.hpp"
 #include "config/schema/known_names.hpp"
 #include "config/schema/policies.hpp"
 #include "config/text/home.hpp"
@@ -17,6 +18,7 @@
 #include "config/values/metrics.hpp"
 #include "config/values/outliers.hpp"
 #include "config/values/script.hpp"
+#include "config/values/staleness_rule.hpp"
 #include "config/values/synthetic.hpp"
 #include "config/values/tar_shards.hpp"
 
@@ -130,6 +132,22 @@ std::string outliers(std::string& value) {
   value = in_small_letters(value);
   return reason([&]() -> std::string {
     parse_outliers(value);
+    return "";
+  });
+}
+
+std::string inner_optimizer(std::string& value) {
+  value = in_small_letters(value);
+  return reason([&]() -> std::string {
+    check_inner_optimizer(value);
+    return "";
+  });
+}
+
+std::string staleness_rule(std::string& value) {
+  value = in_small_letters(value);
+  return reason([&]() -> std::string {
+    parse_staleness_rule(value);
     return "";
   });
 }

@@ -47,6 +47,8 @@ std::string augment(std::string& value);
 std::string compression(std::string& value);
 std::string lr_schedule(std::string& value);
 std::string outliers(std::string& value);
+std::string inner_optimizer(std::string& value);
+std::string staleness_rule(std::string& value);
 std::string metric_target(std::string& value);
 std::string metric_order(std::string& value);
 std::string key_patterns(const std::string& value);

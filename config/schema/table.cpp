@@ -77,6 +77,23 @@ void add_training(std::vector<key>& table) {
   at.add("warmup-epochs", &s::warmup_epochs, scope::cluster, "X",
          "epochs in which the learning rate grows from a hundredth",
          from{0, 1e9});
+  at.add("local-steps", &s::local_steps, scope::cluster, "H",
+         "steps that a worker makes with an optimiser of its own before it "
+         "pushes the difference of its weights, to which the optimizer is "
+         "applied like to a gradient; max-steps, eval-freq and checkpoint-freq "
+         "count these; 0: each gradient is pushed",
+         from{0, most_local_steps});
+  at.add("inner-optimizer", &s::inner_optimizer, scope::cluster,
+         "NAME(lr=X,...)",
+         "local-steps: a worker's own optimizer, such as "
+         "sgd(lr=0.1,momentum=0.9) or "
+         "adamw(lr=0.001,weight-decay=0.1,clip-norm=1); programs that compute "
+         "have their own",
+         rules::inner_optimizer);
+  at.add("inner-lr-schedule", &s::inner_lr_schedule, scope::cluster,
+         "NAME(...)",
+         "local-steps: how the learning rate of that optimizer changes",
+         rules::lr_schedule);
   at.add("batch-size", &s::batch_size, scope::cluster, "N",
          "samples per worker and step", from{1, 1 << 24});
   at.add("global-batch-size", &s::global_batch_size, scope::cluster, "N",
@@ -283,6 +300,13 @@ void add_policy(std::vector<key>& table) {
     .flag = "policy";
   for (const auto& each : policy_parameters())
     add_parameter(table, each);
+  at.add("staleness-rule", &s::staleness_rule, scope::cluster,
+         "none|polynomial(power=A)|delayed-nesterov(every=N)",
+         "how a gradient counts that was computed on older weights: "
+         "polynomial: 1/(1+s)^A of what it would with a staleness s of 0, and "
+         "steps are smaller by as much; delayed-nesterov: 1/N, and each N-th "
+         "step uses the momentum (0: N is the number of workers)",
+         rules::staleness_rule);
 }
 
 void add_evaluation(std::vector<key>& table) {

@@ -13,6 +13,7 @@
 #include "config/text/value.hpp"
 #include "config/values/lr_schedule.hpp"
 #include "config/values/metrics.hpp"
+#include "config/values/staleness_rule.hpp"
 
 #include <unistd.h>
 
@@ -58,6 +59,33 @@ void fill_in_momentum(settings& all) {
     usual(varies ? all.cluster.fewest_workers() : all.cluster.workers);
   if (varies && !all.training.momentum_by_workers)
     all.training.momentum_by_workers = true;
+}
+
+/// With local steps the optimiser of the server is an outer one. Without a
+/// barrier it has no momentum, which would be that of all workers together.
+void fill_in_outer(resolved& all) {
+  auto& training = all.values.training;
+  if (training.local_steps == 0)
+    return;
+  if (all.is_default("training.lr"))
+    training.lr = default_outer_lr;
+  if (all.is_default("training.momentum") &&
+      facts_of(all.values.policy).momentum)
+    training.momentum = 0;
+  if (all.is_default("training.nesterov"))
+    training.nesterov = training.optimizer == "sgd" && training.momentum > 0;
+}
+
+/// A rule that is about Nesterov's momentum comes with one.
+void fill_in_delayed_nesterov(resolved& all) {
+  auto& training = all.values.training;
+  if (parse_staleness_rule(all.values.policy.staleness_rule).kind !=
+      staleness_rule_kind::delayed_nesterov)
+    return;
+  if (all.is_default("training.momentum"))
+    training.momentum = training_settings{}.momentum;
+  if (all.is_default("training.nesterov"))
+    training.nesterov = true;
 }
 
 /// The cluster is complete with the most workers, if their number is not given.
@@ -371,8 +399,11 @@ resolved resolve(std::span<const given> all) {
       result.set_value(*found->second);
   fill_in_workers(result);
   fill_in_epochs(result.values);
-  if (result.is_default("training.momentum"))
+  if (result.is_default("training.momentum") &&
+      result.values.training.local_steps == 0)
     fill_in_momentum(result.values);
+  fill_in_outer(result);
+  fill_in_delayed_nesterov(result);
   if (result.is_default("training.epsilon"))
     fill_in_epsilon(result.values.training);
   fill_in_batch_size(result);

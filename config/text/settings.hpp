@@ -219,6 +219,11 @@ struct training_settings {
   std::string loss = "cross-entropy";       ///< Or one of the program's own.
   double label_smoothing = 0;               ///< In [0, 1).
   autocast_kind autocast = autocast_kind::none;
+  /// Steps that a worker makes on its own, with an optimiser of its own, before
+  /// it pushes the difference of its weights; 0: it pushes each gradient.
+  uint32_t local_steps = 0;
+  std::string inner_optimizer = "sgd";        ///< See inner_optimizer.hpp.
+  std::string inner_lr_schedule = "constant"; ///< See lr_schedule.hpp.
   /// When to stop, whichever comes first. A limit that is not given does not
   /// apply; `epochs` has a default that counts only if none is given.
   std::optional<uint64_t> epochs;
@@ -267,6 +272,14 @@ struct parallel_settings {
 /// Micro-batches of a pipeline, unless given.
 inline constexpr uint32_t default_micro_batches = 8;
 
+/// More local steps than this would need more leases than a message holds.
+inline constexpr uint32_t most_local_steps = 1000;
+
+/// Learning rate with local steps, unless given (Douillard et al. 2023,
+/// "DiLoCo: Distributed Low-Communication Training of Language Models",
+/// arXiv:2311.08105, table 5).
+inline constexpr double default_outer_lr = 0.7;
+
 /// The number of epochs when no limit is given.
 inline constexpr uint64_t default_epochs = 50;
 
@@ -295,6 +308,8 @@ struct policy_settings {
   std::string name = "sync";
   /// The parameters, by name, whose values differ from their defaults.
   std::map<std::string, std::string, std::less<>> parameters;
+  /// How stale gradients count; see staleness_rule.hpp.
+  std::string staleness_rule = "none";
 
   bool operator==(const policy_settings&) const = default;
 };

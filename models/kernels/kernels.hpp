@@ -24,6 +24,7 @@ struct sgd_terms {
   T weight_decay = 0;
   bool nesterov = false;
   bool first = false; ///< The buffer starts as a copy of the gradient.
+  T ahead = 0;        ///< With Nesterov: of the buffer; usually the momentum.
 };
 
 /// torch.optim.Adam and AdamW. Kingma and Ba, "Adam", ICLR 2015, algorithm 1,

@@ -135,7 +135,7 @@ double squares(const T* x, size_t count) {
 template <bool Decay, class T>
 void plain_sgd(const sgd_terms<T>& terms, T* next, const T* current,
                const T* __restrict gradient, size_t count) {
-  auto [lr, momentum, decay, nesterov, first] = terms;
+  auto [lr, momentum, decay, nesterov, first, ahead] = terms;
   for (size_t i = 0; i < count; ++i) {
     auto g = Decay ? gradient[i] + decay * current[i] : gradient[i];
     next[i] = current[i] - lr * g;
@@ -146,12 +146,12 @@ template <bool Decay, bool Nesterov, bool First, class T>
 void momentum_sgd(const sgd_terms<T>& terms, T* next, const T* current,
                   const T* __restrict gradient, T* __restrict buffer,
                   size_t count) {
-  auto [lr, momentum, decay, nesterov, first] = terms;
+  auto [lr, momentum, decay, nesterov, first, ahead] = terms;
   for (size_t i = 0; i < count; ++i) {
     auto g = Decay ? gradient[i] + decay * current[i] : gradient[i];
     auto b = First ? g : momentum * buffer[i] + g;
     buffer[i] = b;
-    next[i] = current[i] - lr * (Nesterov ? g + momentum * b : b);
+    next[i] = current[i] - lr * (Nesterov ? g + ahead * b : b);
   }
 }
 

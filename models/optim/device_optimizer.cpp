@@ -141,11 +141,33 @@ public:
 
 private:
   void update(group_views& group, double lr, std::span<const double>) override {
+    if (!group.slots.empty() && !(use().decays && use().moves))
+      return update_in_parts(group, lr);
     at::_fused_sgd_(group.weights, group.gradients,
                     group.slots.empty() ? tensors{} : group.slots.front(),
                     group.terms.weight_decay, group.terms.momentum, lr,
                     /*dampening=*/0, settings().nesterov, /*maximize=*/false,
                     /*is_first_step=*/steps() == 0);
+  }
+
+  /// As kernels::sgd_terms has it, which LibTorch's kernel does not know.
+  void update_in_parts(group_views& group, double lr) {
+    auto momentum = group.terms.momentum;
+    for (size_t i = 0; i < group.weights.size(); ++i) {
+      auto& weights = group.weights[i];
+      auto gradient = group.gradients[i];
+      auto& buffer = group.slots.front()[i];
+      if (group.terms.weight_decay != 0)
+        gradient = gradient.add(weights, group.terms.weight_decay);
+      if (steps() == 0)
+        buffer.copy_(gradient);
+      else
+        buffer.mul_(use().decays ? momentum : 1).add_(gradient);
+      auto step = settings().nesterov
+                    ? gradient.add(buffer, use().moves ? momentum : 0)
+                    : buffer;
+      weights.sub_(step, lr);
+    }
   }
 };
 

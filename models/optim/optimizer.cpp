@@ -28,9 +28,13 @@ public:
 
   template <class T>
   auto begin(double lr, const group_terms& group) const {
-    kernels::sgd_terms<T> terms{
-      static_cast<T>(lr), static_cast<T>(group.momentum),
-      static_cast<T>(group.weight_decay), settings().nesterov, steps() == 0};
+    auto momentum = static_cast<T>(group.momentum);
+    kernels::sgd_terms<T> terms{static_cast<T>(lr),
+                                use().decays ? momentum : 1,
+                                static_cast<T>(group.weight_decay),
+                                settings().nesterov,
+                                steps() == 0,
+                                use().moves ? momentum : 0};
     return [terms, buffer = slot<T>(0)](const block_of_step<T>& x) {
       kernels::fastest<T>().sgd(terms, x.next, x.current, x.gradient,
                                 buffer == nullptr ? nullptr : buffer + x.first,

@@ -21,7 +21,7 @@ from troupe.program import dataset
 from troupe.session import Participant, Session
 
 #: Batches that a worker may have at a time.
-_MOST_LEASES = 4096
+_MOST_LEASES = 1024
 
 #: Batches that the loader may have ahead of a round.
 _AHEAD = 4
@@ -31,8 +31,8 @@ def _leases_for(leases: int | None, accumulate: int | None, local_steps: int | N
     """How many batches a worker has at a time. Raises Error if there can be no round."""
     if accumulate is not None and not 1 <= accumulate <= 64:
         raise Error(f"accumulate={accumulate}: a step covers from 1 to 64 batches")
-    if local_steps is not None and not 1 <= local_steps <= 4000:
-        raise Error(f"local_steps={local_steps}: a round has from 1 to 4000 local steps")
+    if local_steps is not None and not 1 <= local_steps <= 1000:
+        raise Error(f"local_steps={local_steps}: a round has from 1 to 1000 local steps")
     a_round = (accumulate or 1) * (local_steps or 1)
     needed = a_round if local_steps is None else a_round + _AHEAD
     if leases is None:
@@ -78,13 +78,13 @@ class Worker(Participant):
         config: An INI file of settings, docs/configuration.md.
         dataset_size: Samples of an epoch, the same on all workers.
         dataset_id: A word that tells this data set from others.
-        leases: How many batches the worker may have at a time, at most 4096. The loader
+        leases: How many batches the worker may have at a time, at most 1024. The loader
             prefetches no more, and a step accumulates no more. None: 4, or
             `accumulate`, if that is more; with `local_steps` 4 more than a round has.
         accumulate: How many batches a step is to cover. The loop divides each loss by
             this number, and calls `step` when `due` says so.
         local_steps: How many steps the loop makes with an optimiser of its own before
-            their difference is pushed, at most 4000: a round. The server must be
+            their difference is pushed, at most 1000: a round. The server must be
             given the same number. None: the server's optimiser makes all steps.
         allow_unused: Whether a parameter without a gradient has one of zeros;
             else that is an error.

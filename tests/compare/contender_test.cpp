@@ -57,7 +57,8 @@ TEST_CASE("compare keeps its flags and passes the others on") {
 TEST_CASE("what cannot be compared is one clear line") {
   CHECK(
     complaint({"--policies", "sinc"}) ==
-    "--policies: 'sinc' is none of sync, backup:B:drop|cancel, ssp:S, async");
+    "--policies: 'sinc' is none of sync, backup:B:drop|cancel, ssp:S, async, "
+    "buffered:K, quorum:K:S");
   CHECK(complaint({"--policies", "sync:1"}) ==
         "--policies: 'sync:1' has a ':' too many");
   CHECK(complaint({"--policies", "sync,sync"}) ==

@@ -132,6 +132,13 @@ constexpr bad bad_flags[] = {
    "momentum=X"},
   {"--ema-decay 1", "--ema-decay 1: must be at least 0 and below 1"},
   {"--clip-norm 0", "--clip-norm 0: must be above 0"},
+  {"--staleness-rule linear",
+   "--staleness-rule linear: 'linear' is no rule; known: none, polynomial, "
+   "delayed-nesterov"},
+  {"--local-steps 1001", "--local-steps 1001: must be at most 1000"},
+  {"--local-steps 8 --inner-optimizer adamw(momentum=0.9)",
+   "--inner-optimizer adamw(momentum=0.9): adamw has no parameter 'momentum', "
+   "it has lr, weight-decay, clip-norm, warmup-epochs, beta1, beta2, epsilon"},
   {"--outliers drop",
    "--outliers drop: 'drop' is no rule; known: none, refuse"},
   {"--outliers none()", "--outliers none(): none has no parameters"},
@@ -157,10 +164,14 @@ constexpr bad bad_flags[] = {
   {"--image-size 0", "--image-size 0: must be at least 1"},
   {"--on-bad-sample ignore",
    "--on-bad-sample ignore: must be one of fail, skip"},
-  {"--policy bulk", "--policy bulk: must be one of sync, backup, ssp, async"},
+  {"--policy bulk",
+   "--policy bulk: must be one of sync, backup, ssp, async, buffered, "
+   "quorum"},
   {"--compression none()", "--compression none(): none has no parameters"},
-  {"--policy asinc", "--policy asinc: must be one of sync, backup, ssp, async; "
-                     "did you mean 'async'?"},
+  {"--policy asinc",
+   "--policy asinc: must be one of sync, backup, ssp, async, buffered, "
+   "quorum; "
+   "did you mean 'async'?"},
   {"--late never", "--late never: must be one of drop, cancel"},
   {"--dtype half", "--dtype half: must be one of float32, float64"},
   {"--device gpu",
@@ -258,6 +269,25 @@ constexpr bad bad_wholes[] = {
    "--param-groups fc1=momentum=0.5: 'fc1' has a momentum, but "
    "--momentum is 0: set --momentum above 0, and give momentum=0 to each group "
    "that should have none"},
+  {"--staleness-rule polynomial",
+   "--staleness-rule polynomial: changes nothing with sync, whose gradients "
+   "are all of the newest version: leave it out, or use a policy without a "
+   "barrier, such as async"},
+  {"--policy async --staleness-rule delayed-nesterov --optimizer adam",
+   "--staleness-rule delayed-nesterov: is about Nesterov's momentum: use "
+   "--optimizer sgd with --nesterov and a momentum above 0"},
+  {"--policy quorum --quorum 5 --workers 4",
+   "--quorum 5: must be at most the number of workers, 4"},
+  {"--inner-optimizer adamw",
+   "--inner-optimizer adamw: is for steps that workers make on their own: add "
+   "--local-steps H, or leave it out"},
+  {"--local-steps 8 --weight-decay 0.1",
+   "--weight-decay 0.1: is for each gradient, and the server has differences "
+   "of weights: give it to the workers, as in --inner-optimizer "
+   "adamw(weight-decay=0.1)"},
+  {"--local-steps 8 --mode pipeline --stages 2",
+   "--local-steps 8: are made by workers that have the whole network: leave "
+   "--mode pipeline out"},
   {"--replicas 65",
    "--replicas 65: share a batch, and that has 64 samples: use as many "
    "replicas at most"},

@@ -91,7 +91,9 @@ TEST_CASE("what a policy cannot have is one clear line", "[policies]") {
   CHECK(policy_complaint("--policy ssp(staleness=1") ==
         "--policy ssp(staleness=1: must be ssp(...)");
   CHECK(policy_complaint("--policy spp(staleness=1)") ==
-        "--policy spp(staleness=1): must be one of sync, backup, ssp, async; "
+        "--policy spp(staleness=1): must be one of sync, backup, ssp, async, "
+        "buffered, "
+        "quorum; "
         "did you mean 'ssp'?");
 }
 

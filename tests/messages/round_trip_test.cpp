@@ -30,16 +30,27 @@ auto fields(const config::metrics& all) {
 
 auto fields(const push_header& x) {
   const auto& [id, server, on, from, samples, loss, compute, wait, data, idle,
-               request, skipped, also, metrics] = x;
-  return std::tuple{
-    id,         server,        on,         from,           samples,
-    bits(loss), bits(compute), bits(wait), bits(data),     bits(idle),
-    request,    skipped,       also,       fields(metrics)};
+               request, skipped, also, metrics, inner_steps] = x;
+  return std::tuple{id,
+                    server,
+                    on,
+                    from,
+                    samples,
+                    bits(loss),
+                    bits(compute),
+                    bits(wait),
+                    bits(data),
+                    bits(idle),
+                    request,
+                    skipped,
+                    also,
+                    fields(metrics),
+                    inner_steps};
 }
 
 auto fields(const pull_header& x) {
-  const auto& [worker, life, server, abandoned, request] = x;
-  return std::tuple{worker, life, server, abandoned, request};
+  const auto& [worker, life, server, abandoned, request, also] = x;
+  return std::tuple{worker, life, server, abandoned, request, also};
 }
 
 auto fields(const request_id& x) {
@@ -53,9 +64,10 @@ auto fields(const part_report& x) {
 }
 
 auto fields(const shard_step& x) {
-  const auto& [makes, gradients, samples, lr, scale, factors, momentum] = x;
-  return std::tuple{makes,       gradients, samples,       lr.value,
-                    scale.value, factors,   momentum.value};
+  const auto& [makes, gradients, samples, lr, scale, factors, momentum, decays,
+               moves] = x;
+  return std::tuple{makes,   gradients,      samples, lr.value, scale.value,
+                    factors, momentum.value, decays,  moves};
 }
 
 auto fields(const shard_squares& x) {
@@ -178,16 +190,28 @@ TEST_CASE("messages between worker and server come through the wire") {
                            sequence{8},
                            9,
                            {lease_id{10}, lease_id{11}},
-                           {{"f1", 0.5}}});
-  check_fields(pull_header{worker_id{1}, life_number{2}, life_number{3},
-                           lease_id{4}, sequence{5}});
+                           {{"f1", 0.5}},
+                           12});
+  check_fields(pull_header{worker_id{1},
+                           life_number{2},
+                           life_number{3},
+                           lease_id{4},
+                           sequence{5},
+                           {lease_id{6}}});
   request_id asked{worker_id{1}, life_number{2}, sequence{3}};
   push_id gradient{worker_id{1}, life_number{2}, sequence{4}};
   check_fields(asked);
   check_fields(part_report{
     shard_id{5}, asked, gradient, errc::not_finite, {0x1p-80, 3.5}});
-  check_fields(
-    shard_step{version{6}, {gradient, gradient}, {7, 8}, 0.1, 0.2, {0.3, 2}});
+  check_fields(shard_step{version{6},
+                          {gradient, gradient},
+                          {7, 8},
+                          0.1,
+                          0.2,
+                          {0.3, 2},
+                          0.9,
+                          false,
+                          false});
   check_fields(shard_squares{{0x1p-80, 3.5}});
   check_fields(shard_measures{{{3, {{0x1p-80, 3.5}}, {{4}}}, {4, {}, {}}}});
   check_fields(shard_state{version{9},

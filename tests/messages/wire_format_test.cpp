@@ -18,7 +18,7 @@ constexpr int id_of = caf::type_id_v<T>;
 } // namespace
 
 TEST_CASE("the protocol has this number") {
-  CHECK(protocol_version == 24);
+  CHECK(protocol_version == 25);
 }
 
 TEST_CASE("types have these ids") {
@@ -150,6 +150,7 @@ TEST_CASE("a push header has these bytes") {
   header.skipped = 8;
   header.also = {lease_id{9}, lease_id{10}};
   header.metrics = {{"f1", 0.5}};
+  header.inner_steps = 11;
   CHECK(hex(to_wire(header)) == "00000001"
                                 "00000002"
                                 "0000000000000003" // id
@@ -170,7 +171,8 @@ TEST_CASE("a push header has these bytes") {
                                 "01" // metrics
                                 "02"
                                 "6631" // f1
-                                "3fe0000000000000");
+                                "3fe0000000000000"
+                                "000000000000000b"); // inner_steps
 }
 
 TEST_CASE("a score has these bytes") {

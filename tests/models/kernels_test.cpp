@@ -104,8 +104,9 @@ TEMPLATE_TEST_CASE("sgd has the same bits with all instructions", "[kernels]",
                    float, double) {
   using T = TestType;
   for (int kind = 0; kind < 16; ++kind) {
-    kernels::sgd_terms<T> terms{T(0.1), T(0.9), kind & 1 ? T(0.01) : T(0),
-                                (kind & 2) != 0, (kind & 4) != 0};
+    kernels::sgd_terms<T> terms{
+      T(0.1),          T(0.9),          kind & 1 ? T(0.01) : T(0),
+      (kind & 2) != 0, (kind & 4) != 0, T(0.9)};
     auto with_momentum = (kind & 8) != 0;
     require_same_bits<T>([=](const kernels::loops<T>& loops, memory<T> x) {
       loops.sgd(terms, x.next.data(), x.current.data(), x.gradient.data(),

@@ -39,11 +39,11 @@ endif()
 # Its policy keeps the promises of policies, is known wherever ours are, and its
 # weights and rates are in the event log, which is replayed with the same bits.
 run(${WORK}/build/conform)
-run(${trainer} --simulate --policy buffered\(size=3\) --workers 2 --check)
-if(NOT out MATCHES "policy +buffered: nobody waits; a step has 3 gradients\n")
+run(${trainer} --simulate --policy boosted\(size=3\) --workers 2 --check)
+if(NOT out MATCHES "policy +boosted: nobody waits; a step has 3 gradients\n")
   message(FATAL_ERROR "the plan lacks the policy:\n${out}")
 endif()
-run(${trainer} --simulate --policy buffered\(size=3\) --boost 1.5 --workers 3
+run(${trainer} --simulate --policy boosted\(size=3\) --boost 1.5 --workers 3
     --clock virtual --compute-time exp\(offset=0.5,mean=0.5\) --max-steps 30
     --tape --train-dir ${WORK}/weighted)
 run(${trainer} --replay ${WORK}/weighted/tape-1.pb --train-dir ${WORK}/replayed)
@@ -51,7 +51,7 @@ foreach(kind IN ITEMS weighted replayed)
   file(READ ${WORK}/${kind}/summary.json summary)
   string(JSON policy GET "${summary}" policy)
   string(JSON sha_of_${kind} GET "${summary}" weights_sha256)
-  if(NOT policy STREQUAL buffered)
+  if(NOT policy STREQUAL boosted)
     message(FATAL_ERROR "not a run of that policy:\n${summary}")
   endif()
 endforeach()

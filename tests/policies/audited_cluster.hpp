@@ -10,9 +10,11 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::test {
@@ -48,6 +50,10 @@ inline std::string text(const policies::decision& decision) {
   }
   add("release", decision.release, std::identity{});
   add("cancel", decision.cancel, std::identity{});
+  if (decision.window) {
+    begin("window ");
+    line += number(*decision.window);
+  }
   return line;
 }
 
@@ -89,7 +95,7 @@ public:
     pending_.insert(id);
     gradients_[id] = {m.reads,
                       m.members_at_release + joins_ - m.joins_at_release};
-    policies::arrival what{id, m.reads};
+    policies::arrival what{id, m.reads, 1 + m.pushes % 3};
     return feed("push " + to_string(id) + " of v" + to_string(m.reads),
                 [&](policies::policy& x) { return x.on_arrival(what); });
   }
@@ -101,7 +107,17 @@ public:
                 [&](policies::policy& x) { return x.on_pull(who); });
   }
 
+  /// The window of the newest version is over. @pre has_window()
+  policies::decision end_window() {
+    auto at = *std::exchange(window_, std::nullopt);
+    return feed("window of v" + to_string(at) + " over",
+                [&](policies::policy& x) { return x.on_window_over(at); });
+  }
+
   // -- properties -------------------------------------------------------------
+
+  /// Whether a window has begun that still means something.
+  bool has_window() const { return window_ == policy_->current(); }
 
   policies::policy& policy() { return *policy_; }
 
@@ -188,6 +204,11 @@ private:
       check_cancelled(who);
     for (auto who : decision.release)
       check_released(who);
+    if (!decision.window)
+      return;
+    if (!(*decision.window > 0) || window_ == policy_->current())
+      fail("begins a window of no length, or a second one");
+    window_ = policy_->current();
   }
 
   void check_update(const policies::update& update) {
@@ -270,6 +291,7 @@ private:
   std::map<worker_id, life_number> lives_;
   std::map<push_id, gradient> gradients_; ///< Of `pending_`.
   std::set<push_id> pending_;
+  std::optional<version> window_; ///< Begun at that version, and not over.
   uint64_t steps_ = 0;
   uint64_t joins_ = 0;
 };

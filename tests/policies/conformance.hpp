@@ -57,12 +57,24 @@ inline std::string any_value(const config::parameter& of, chance& random) {
   return of.by_default;
 }
 
-/// A policy of this name with valid random parameters.
+/// None, in half of all cases.
+inline config::staleness_rule any_rule(chance& random) {
+  using kind = config::staleness_rule_kind;
+  if (random.one_in(2))
+    return {};
+  if (random.one_in(2))
+    return {kind::polynomial, 0.25 * random.below(8)};
+  return {kind::delayed_nesterov, 0, random.below(4)};
+}
+
+/// A policy of this name with valid random parameters, and perhaps with a
+/// staleness rule.
 inline policies::policy_spec any_spec(std::string_view name, uint32_t workers,
                                       chance& random) {
   const auto& facts = config::find_policy(name);
   for (;;) {
     policies::policy_spec spec{facts.schema.name, workers};
+    spec.staleness = any_rule(random);
     for (const auto& each : facts.schema.parameters)
       spec.parameters.set(each.name, any_value(each, random));
     if (!facts.object || !facts.object(spec.parameters, spec.workers))
@@ -90,6 +102,8 @@ inline void any_event(audited_cluster& cluster, chance& random) {
     cluster.leave(worker_id{random.below(10)}); // known or not
   } else if (dice < 18) {
     cluster.pull(random.any_of(busy)); // its gradient was refused
+  } else if (cluster.has_window() && dice < 30) {
+    cluster.end_window();
   } else if (auto stopped = cluster.cancelled();
              dice < 50 && !stopped.empty()) {
     cluster.pull(random.any_of(stopped));
@@ -169,7 +183,7 @@ inline void ignores_strangers(const policies::policy_spec& spec,
   only_dropped.drop.push_back(id);
   require(policy.on_leave(stranger) == policies::decision{} &&
             policy.on_pull(stranger) == policies::decision{} &&
-            policy.on_arrival({id, policy.current()}) == only_dropped &&
+            policy.on_arrival({id, policy.current(), 1}) == only_dropped &&
             policy.state() == before,
           "strangers change nothing, and their gradients are dropped");
 }
@@ -188,8 +202,9 @@ inline void lets_nobody_join_twice(const policies::policy_spec& spec) {
 
 /// Checks all promises for one seed.
 /// @param rounds In each round every member pushes once: within so many there
-/// must be a step, and everything held before must be decided on.
-inline void conform(std::string_view name, uint64_t seed, int rounds = 4) {
+/// must be a step, and everything held before must be decided on. Five are
+/// enough for a buffer of five gradients, and one worker.
+inline void conform(std::string_view name, uint64_t seed, int rounds = 5) {
   chance random{seed};
   auto spec = any_spec(name, 1 + random.below(8), random);
   keeps_its_promises_in_any_history(spec, random);

@@ -27,9 +27,8 @@ TEST_CASE("a policy is known by its name") {
     FAIL("made a policy that does not exist");
   } catch (const usage_error& problem) {
     CHECK(std::string{problem.what()} ==
-          "policy snyc: must be one of sync, backup, ssp, async, twins; did "
-          "you mean "
-          "'sync'?");
+          "policy snyc: must be one of sync, backup, ssp, async, buffered, "
+          "quorum, twins; did you mean 'sync'?");
   }
 }
 

@@ -144,7 +144,8 @@ constexpr row bad_calls[] = {
   {"unknown buffers", "--simulate --buffers mean", 2,
    "--buffers mean: must be one of average, first, local.*"},
   {"unknown policy", "--simulate --policy bulk", 2,
-   "--policy bulk: must be one of sync, backup, ssp, async"},
+   "--policy bulk: must be one of sync, backup, ssp, async, buffered, "
+   "quorum"},
   {"unknown optimizer", "--simulate --optimizer sdg", 2,
    "--optimizer sdg: must be one of .*did you mean 'sgd'\\?"},
   {"too many backups", "--simulate --policy backup --backup-workers 4", 2,

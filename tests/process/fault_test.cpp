@@ -20,10 +20,13 @@ auto is_joined(uint32_t who, uint64_t life) {
   };
 }
 
-void kill_a_worker(const std::string& policy) {
+void kill_a_worker(const std::string& policy, const flags& more = {},
+                   uint64_t epochs = 15) {
   process_fixture on{recorded};
   auto server = on.listening_server(
-    {"--policy", policy, "--workers", "3", "--epochs", "15"});
+    flags{"--policy", policy, "--workers", "3", "--epochs",
+          std::to_string(epochs)} +
+    more);
   auto workers = workers_of(on, 2);
   on.await(server, "two workers", is_joined(1, 1));
   workers.push_back(on.worker()); // It gets rank 2: the others have joined.
@@ -41,7 +44,7 @@ void kill_a_worker(const std::string& policy) {
   on.await(server, "its gradients", is_gradient_of(2), joined);
   check_end(server, 0);
   check_ends_of(workers, 0);
-  check_completed(on, 15);
+  check_completed(on, epochs);
 }
 
 } // namespace
@@ -64,6 +67,19 @@ TEST_CASE("ssp: a killed worker is missed and a new one takes part") {
 TEST_CASE("async: a killed worker is missed and a new one takes part",
           "[connections]") {
   kill_a_worker("async");
+}
+
+TEST_CASE("buffered: a killed worker is missed and a new one takes part") {
+  kill_a_worker("buffered", {"--staleness-rule", "polynomial"});
+}
+
+TEST_CASE("quorum: a killed worker is missed and a new one takes part") {
+  kill_a_worker("quorum(window=0.05)");
+}
+
+TEST_CASE("local steps: a killed worker is missed and a new one takes part") {
+  kill_a_worker("async", {"--local-steps", "3", "--inner-optimizer", "adamw"},
+                40);
 }
 
 TEST_CASE("backup: epochs end although a worker is always late") {

@@ -417,12 +417,12 @@ class Refused(cluster.Case):
 
     def test_what_goes_not_together(self):
         for settings, why in [
-            ({"local_steps": 0}, "local_steps=0: a round has from 1 to 4000 local steps"),
-            ({"local_steps": 4001}, "local_steps=4001: a round has from 1 to 4000"),
+            ({"local_steps": 0}, "local_steps=0: a round has from 1 to 1000 local steps"),
+            ({"local_steps": 1001}, "local_steps=1001: a round has from 1 to 1000"),
             ({"local_steps": 8, "leases": 7}, "local_steps=8 needs 8 leases, and leases=7"),
             ({"local_steps": 8, "accumulate": 3, "leases": 23},
              "accumulate=3 and local_steps=8 needs 24 leases, and leases=23"),
-            ({"local_steps": 4000, "accumulate": 2}, "needs 8000 leases, and leases=4096"),
+            ({"local_steps": 1000, "accumulate": 2}, "needs 2000 leases, and leases=1024"),
             ({"local_steps": 8, "accumulate": 65}, "a step covers from 1 to 64 batches"),
             ({"local_steps": 8, "views": True}, "views=True goes not with local_steps: "),
             ({"local_steps": 8, "replay": "tape-1.pb"}, "replay= goes not with local_steps: "),

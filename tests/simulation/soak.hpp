@@ -40,6 +40,8 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
     {{"--policy", "ssp", "--staleness", "1"}, true},
     {{"--policy", "ssp", "--staleness", "3"}, true},
     {{"--policy", "async"}, true},
+    {{"--policy", "buffered", "--size", "3"}, false},
+    {{"--policy", "quorum", "--window", "0.3"}, false},
   };
   static const char* times[] = {"exp(offset=0.5,mean=0.5)",
                                 "gamma(mean=1,cv=0.3)", "constant(1)",
@@ -97,6 +99,8 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
     result.insert(result.end(), {"--sharding", "static"});
   if (number % 8 == 1)
     result.emplace_back("--drop-last");
+  if (number % 13 == 4)
+    result.insert(result.end(), {"--local-steps", "3"});
   return result;
 }
 

@@ -80,20 +80,33 @@ inline virtual_outcome run(const std::vector<std::string>& arguments) {
 /// The settings of a run by its number: over all kinds of settings.
 inline std::vector<std::string> various(uint64_t seed, uint64_t steps,
                                         uint64_t eval_freq = 1000) {
-  const char* policies[] = {"sync", "backup", "ssp", "async"};
+  const char* policies[] = {"sync",  "backup",   "ssp",
+                            "async", "buffered", "quorum"};
   const char* times[] = {"exp(offset=0.5,mean=0.5)", "gamma(mean=1,cv=0.3)",
                          "transient(base=constant(1),p=0.1,factor=5)",
                          "pareto(alpha=2.5,mean=1)", "constant(1)"};
-  return {"--seed",         std::to_string(seed),
-          "--policy",       policies[seed % 4],
-          "--late",         seed % 8 < 4 ? "drop" : "cancel",
-          "--workers",      std::to_string(2 + seed % 5),
-          "--compute-time", times[seed % 5],
-          "--link-latency", seed % 3 == 0 ? "0.01" : "0",
-          "--link-rate",    seed % 6 == 0 ? "1e8" : "1e12",
-          "--batch-size",   "8",
-          "--max-steps",    std::to_string(steps),
-          "--eval-freq",    std::to_string(eval_freq)};
+  std::vector<std::string> out{
+    "--seed",         std::to_string(seed),
+    "--policy",       policies[seed % 6],
+    "--late",         seed % 8 < 4 ? "drop" : "cancel",
+    "--workers",      std::to_string(2 + seed % 5),
+    "--compute-time", times[seed % 5],
+    "--link-latency", seed % 3 == 0 ? "0.01" : "0",
+    "--link-rate",    seed % 6 == 0 ? "1e8" : "1e12",
+    "--batch-size",   "8",
+    "--max-steps",    std::to_string(steps),
+    "--eval-freq",    std::to_string(eval_freq)};
+  auto add = [&](std::vector<std::string> more) {
+    out.insert(out.end(), more.begin(), more.end());
+  };
+  if (seed % 5 == 2)
+    add({"--local-steps", std::to_string(1 + seed % 4), "--inner-optimizer",
+         seed % 2 == 0 ? "adamw(lr=0.001)" : "sgd(lr=0.03)"});
+  if (seed % 6 > 1 && seed % 4 == 1)
+    add({"--staleness-rule", "polynomial"});
+  if (seed % 6 > 1 && seed % 4 == 2)
+    add({"--staleness-rule", "delayed-nesterov"});
+  return out;
 }
 
 } // namespace troupe::test

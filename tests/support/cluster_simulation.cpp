@@ -1,6 +1,7 @@
 #include "tests/support/cluster_simulation.hpp"
 
 #include <algorithm>
+#include <map>
 #include <queue>
 
 namespace troupe::test {
@@ -89,6 +90,7 @@ private:
       return;
     now_ = next.time;
     push_id id{next.who, life_number{1}, sequence{worker.computation}};
+    reads_[id] = worker.reads;
     carry_out(policy_->on_arrival({id, worker.reads}));
   }
 
@@ -106,7 +108,7 @@ private:
 
   void apply(const policies::update& step) {
     for (auto& [id, weight] : step.gradients) {
-      auto age = figures_.steps - workers_[id.worker.value].reads.value;
+      auto age = figures_.steps - reads_.extract(id).mapped().value;
       staleness_ += age;
       figures_.max_staleness = std::max(figures_.max_staleness, age);
       ++figures_.applied_of[id.worker.value];
@@ -127,6 +129,7 @@ private:
   const compute_time& takes_;
   random_engine random_;
   std::vector<worker> workers_;
+  std::map<push_id, version> reads_; ///< Of gradients that have arrived.
   std::priority_queue<finish, std::vector<finish>, std::greater<>> finishes_;
   double now_ = 0;
   uint64_t starts_ = 0;

@@ -280,6 +280,7 @@ inline lead_stand_in make_lead_stand_in(actor_fixture& actors) {
       [seen](fetch_atom) { ++seen->fetches; },
       [](tick_atom) {},
       [](tick_atom, worker_id, life_number) {},
+      [](tick_atom, version) {},
       [](stop_atom) {},
     };
   });

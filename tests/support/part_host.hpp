@@ -118,6 +118,7 @@ struct part_host {
       [](fetch_atom) {},
       [](tick_atom) {},
       [](tick_atom, worker_id, life_number) {},
+      [](tick_atom, version) {},
       [](stop_atom) {},
     };
   }

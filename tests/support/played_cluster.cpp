@@ -47,7 +47,7 @@ void played_cluster::leave(worker_id who) {
 
 void played_cluster::pull(worker_id who) {
   players_.at(who).asked = true;
-  carry_out(scheduler_.pull(who, lease_id{0}));
+  carry_out(scheduler_.pull(who));
 }
 
 void played_cluster::finish(worker_id who) {
@@ -55,19 +55,18 @@ void played_cluster::finish(worker_id who) {
   player.asked = true;
   if (std::exchange(player.cancelled, false)) {
     auto done = std::exchange(player.computes, std::nullopt).value();
-    return carry_out(scheduler_.pull(who, done.id));
+    return carry_out(scheduler_.pull(who, {&done.id, 1}));
   }
   auto from = take_work(player);
   auto id = next_push(who);
   held_[id] = {from, player.reads};
   player.dropped = false;
-  cores::push_facts facts{id, player.reads, {}};
-  uint64_t samples = 0;
+  cores::push_facts facts{id, player.reads, {}, 0};
   for (const auto& one : from) {
     facts.from.push_back(one.id);
-    samples += one.count;
+    facts.samples += one.count;
   }
-  if (!scheduler_.holds(who, facts.from, samples))
+  if (!scheduler_.holds(who, facts.from, facts.samples))
     fail("does not know the leases of a gradient");
   carry_out(scheduler_.push(facts));
 }
@@ -276,9 +275,15 @@ void played_cluster::release(const cores::release_order& order) {
   player.work.insert(player.work.end(), order.leases.begin(),
                      order.leases.end());
   auto fewer = ends_ && !player.work.empty();
+  // Another worker's gradient of it has arrived.
+  auto is_held = [this](const lease& one) {
+    return std::ranges::any_of(held_, [&](const auto& entry) {
+      return std::ranges::count(entry.second.from, one) > 0;
+    });
+  };
   auto counting = static_cast<size_t>(
-    std::ranges::count_if(player.work, [this](const lease& one) {
-      return scheduler_.ledger().find(one.id) != nullptr;
+    std::ranges::count_if(player.work, [&](const lease& one) {
+      return scheduler_.ledger().find(one.id) != nullptr && !is_held(one);
     }));
   if (counting > player.ahead || (player.work.size() < player.ahead && !fewer))
     fail("a worker has " + std::to_string(player.work.size()) + " leases");

@@ -98,7 +98,9 @@ private:
       in.header.worker = worker_id{from.pulled().worker()};
       in.header.life = life_number{from.pulled().life()};
       in.header.abandoned = lease_id{from.pulled().abandoned()};
-      out = scheduler_.pull(in.header.worker, in.header.abandoned);
+      for (auto id : from.pulled().also())
+        in.header.also.emplace_back(id);
+      out = scheduler_.pull(in.header.worker, in.header.leases());
       cause = in;
     } else if (from.has_arrived()) {
       out = arrive(from.arrived(), cause);
@@ -106,6 +108,10 @@ private:
       const auto& x = from.deadline_passed();
       inputs::deadline_passed in{worker_id{x.worker()}, life_number{x.life()}};
       out = scheduler_.deal_again(in.who, in.life);
+      cause = in;
+    } else if (from.has_window_over()) {
+      inputs::window_over in{version{from.window_over().version()}};
+      out = scheduler_.window_over(in.at);
       cause = in;
     } else if (from.has_scored()) {
       inputs::scored in;

@@ -3,6 +3,7 @@
 #include "actors/runtime/tensor_payload.hpp"
 #include "actors/user_process/bodies.hpp"
 #include "actors/user_process/shared_blocks.hpp"
+#include "apps/lab/replay/recomputed_rounds.hpp"
 #include "apps/lab/simulation/machine.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/value.hpp"
@@ -18,14 +19,18 @@ namespace {
 
 class here final : public recomputing {
 public:
-  here(const computing_parts& computing, int threads)
+  here(const computing_parts& computing, int threads,
+       const worker_store& states, version start)
     : network_(computing), threads_(threads) {
-    // nop
+    if (computing.settings.training.local_steps > 0)
+      rounds_.emplace(computing, network_.layout(), states, start);
   }
 
   gradient_report compute(const task& job) override {
     at::set_num_threads(threads_);
-    auto out = network_.compute(job.from.front(), job.weights, job.statistics);
+    auto out =
+      rounds_ ? rounds_->compute(job, network_)
+              : network_.compute(job.from.front(), job.weights, job.statistics);
     at::set_num_threads(1); // As in the server.
     return out;
   }
@@ -33,6 +38,7 @@ public:
 private:
   simulation::replica network_;
   int threads_; ///< Intra-op threads of the recorded workers.
+  std::optional<recomputed_rounds> rounds_;
 };
 
 class elsewhere final : public recomputing {
@@ -122,8 +128,10 @@ private:
 } // namespace
 
 std::unique_ptr<recomputing> recompute_here(const computing_parts& computing,
-                                            int threads) {
-  return std::make_unique<here>(computing, threads);
+                                            int threads,
+                                            const worker_store& states,
+                                            version start) {
+  return std::make_unique<here>(computing, threads, states, start);
 }
 
 std::unique_ptr<recomputing> recompute_in(external::process_line_ptr process,

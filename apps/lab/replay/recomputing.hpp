@@ -17,6 +17,8 @@ public:
   /// A gradient as its worker was asked for it.
   struct task {
     std::span<const lease> from; ///< At least one; in their order.
+    worker_id who;
+    uint64_t inner_steps = 0; ///< As in a push_header.
     version computed_on;
     bool last_was_dropped = false; ///< The worker's gradient before this one.
     payload weights;
@@ -37,8 +39,12 @@ public:
 };
 
 /// Computes with the network of the settings, in this process.
+/// @param states Where the states of the workers' own optimisers are that the
+/// run began with, if it went on from this version.
 std::unique_ptr<recomputing> recompute_here(const computing_parts& computing,
-                                            int threads);
+                                            int threads,
+                                            const worker_store& states,
+                                            version start);
 
 /// Has a process compute that has said hello. It computes for all workers of
 /// the run, one gradient at a time, and sees only leases whose gradients

@@ -138,6 +138,10 @@ void replay_driver_state::act(const proto::LogEvent& event) {
                 worker_id{event.deadline_passed().worker()},
                 life_number{event.deadline_passed().life()});
     break;
+  case LogEvent::kWindowOver:
+    self_->send(parts_.lead, tick_atom_v,
+                version{event.window_over().version()});
+    break;
   case LogEvent::kScored:
     report(event.scored());
     break;
@@ -219,12 +223,15 @@ void replay_driver_state::leave(const proto::LogLeft& record) {
 
 void replay_driver_state::pull(const proto::LogPulled& record) {
   auto& from = seat_of(record.worker(), record.life());
-  from.work.erase(lease_id{record.abandoned()});
   pull_header header;
   header.worker = worker_id{record.worker()};
   header.life = from.life;
   header.server = life_number{parts_.event_log->begin().life()};
   header.abandoned = lease_id{record.abandoned()};
+  for (auto id : record.also())
+    header.also.emplace_back(id);
+  for (auto id : header.leases())
+    from.work.erase(id);
   await_weights(header.worker, self_->request(parts_.lead, caf::infinite,
                                               pull_atom_v, header));
 }
@@ -243,6 +250,7 @@ void replay_driver_state::push(const proto::LogArrived& record) {
   header.data_seconds = record.data_seconds();
   header.idle_seconds = record.idle_seconds();
   header.skipped = record.skipped();
+  header.inner_steps = record.inner_steps();
   for (const auto& more : record.also()) {
     header.also.emplace_back(more.id());
     header.samples += more.count();
@@ -282,7 +290,8 @@ payload replay_driver_state::gradient_of(const proto::LogArrived& record,
   if (!parts_.gradients)
     return {};
   auto report = parts_.gradients->compute(
-    {leases, *from.reads, from.dropped, from.weights, from.statistics});
+    {leases, worker_id{record.worker()}, record.inner_steps(), *from.reads,
+     from.dropped, from.weights, from.statistics});
   computed_ = {worker_id{record.worker()}, life_number{record.life()},
                sequence{record.sequence()}};
   compare_losses(loss, report.loss);

@@ -63,7 +63,7 @@ void invariant_checker::on_event(const event& entry) {
           hung(x.who);
       },
       [this](const inputs::pulled& x) {
-        pulled(x.header.worker, x.header.abandoned);
+        pulled(x.header.worker, x.header.leases());
       },
       [this](const inputs::arrived& x) {
         judged(x);
@@ -367,14 +367,17 @@ void invariant_checker::refused(const push_header& header, errc why) {
     from->second.now = state::free, from->second.since = rules_.now();
 }
 
-void invariant_checker::pulled(worker_id who, lease_id abandoned) {
-  auto found = leases_.find(abandoned);
-  if (found != leases_.end() && found->second.now == state::out &&
-      !is_kept_by_other(found->second, who) && found->second.worker == who)
-    come_too_late(found->second);
-  std::erase_if(lost_, [=](const lost_lease& one) {
-    return std::get<0>(one) == abandoned && std::get<1>(one) == who;
-  });
+void invariant_checker::pulled(worker_id who,
+                               std::span<const lease_id> abandoned) {
+  for (auto id : abandoned) {
+    auto found = leases_.find(id);
+    if (found != leases_.end() && found->second.now == state::out &&
+        !is_kept_by_other(found->second, who) && found->second.worker == who)
+      come_too_late(found->second);
+    std::erase_if(lost_, [=](const lost_lease& one) {
+      return std::get<0>(one) == id && std::get<1>(one) == who;
+    });
+  }
   if (auto asks = members_.find(who); asks != members_.end())
     asks->second.waits = true;
 }

@@ -35,6 +35,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -89,7 +90,7 @@ public:
   void accepted(const push_header& header);
   void judged(const inputs::arrived& push);
   void refused(const push_header& header, errc why = errc::not_finite);
-  void pulled(worker_id who, lease_id abandoned);
+  void pulled(worker_id who, std::span<const lease_id> abandoned);
   void passed_deadline(worker_id who);
   void applied(version makes, std::span<const push_header> parts);
   void dropped(const push_header& header);

@@ -111,8 +111,10 @@ public:
 
   static constexpr const char* name = "troupe.simulated-machine";
 
-  machine_state(pointer self, std::shared_ptr<machine> machine, worker_id who)
-    : self_(self), machine_(std::move(machine)), who_(who) {
+  machine_state(pointer self, std::shared_ptr<machine> machine, worker_id who,
+                std::unique_ptr<local_round> round)
+    : self_(self), machine_(std::move(machine)), who_(who),
+      round_(std::move(round)) {
     // nop
   }
 
@@ -136,7 +138,9 @@ private:
   };
 
   caf::result<gradient_report> begin(const compute_task& task) {
-    auto takes = machine_->draw_seconds(who_, draws_, self_->clock().now());
+    auto takes = task.batch
+                   ? machine_->draw_seconds(who_, draws_, self_->clock().now())
+                   : 0; // The end of a round of local steps.
     job_ = job{task, self_->make_response_promise<gradient_report>(), now()};
     self_->run_delayed(to_timespan(takes), [this, number = ++draws_] {
       if (job_ && number == draws_) // Otherwise it was cancelled.
@@ -157,12 +161,26 @@ private:
   }
 
   gradient_report compute(const compute_task& task) {
+    if (machine_->network && round_ && task.local)
+      return make_local_step(task);
     if (machine_->network)
       return machine_->network->compute(task.from, task.weights,
                                         task.statistics);
     gradient_report report;
-    report.samples = task.from.count;
+    report.samples = task.batch ? task.from.count : 0;
     report.loss = std::numeric_limits<double>::quiet_NaN();
+    return report;
+  }
+
+  gradient_report make_local_step(compute_task task) {
+    round_->enter(task);
+    gradient_report report;
+    if (task.batch)
+      report =
+        machine_->network->compute(task.from, task.weights, task.statistics);
+    auto gradient = task.batch ? to_tensor(report.gradient)
+                               : machine_->network->take_gradient();
+    round_->leave(task, gradient, report);
     return report;
   }
 
@@ -193,6 +211,7 @@ private:
   pointer self_;
   std::shared_ptr<machine> machine_;
   worker_id who_;
+  std::unique_ptr<local_round> round_;
   uint64_t draws_ = 0;
   std::optional<job> job_;
 };
@@ -200,9 +219,10 @@ private:
 } // namespace
 
 machine_actor spawn_machine(caf::actor_system& system,
-                            std::shared_ptr<machine> shared, worker_id who) {
-  return spawn<machine_actor, machine_state>(system, placement::scheduled,
-                                             std::move(shared), who);
+                            std::shared_ptr<machine> shared, worker_id who,
+                            std::unique_ptr<local_round> round) {
+  return spawn<machine_actor, machine_state>(
+    system, placement::scheduled, std::move(shared), who, std::move(round));
 }
 
 } // namespace troupe::simulation

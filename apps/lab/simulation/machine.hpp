@@ -30,6 +30,10 @@ public:
   gradient_report compute(const lease& from, const payload& weights,
                           const payload& statistics);
 
+  const models::flat_layout& layout() const { return engine_.layout(); }
+
+  at::Tensor take_gradient() { return gradients_.take_tensor(); }
+
 private:
   struct source {
     std::shared_ptr<const data::dataset> train;
@@ -93,7 +97,9 @@ using machine_actor = compute_actor::extend_with<loader_actor>;
 /// The machine of one simulated worker. A gradient takes the time that was
 /// drawn, and is computed at the end of it; a cancellation is answered at once.
 /// Leases are passed on without samples, which `shared` gathers.
+/// @param round For a worker that makes local steps; or null.
 machine_actor spawn_machine(caf::actor_system& system,
-                            std::shared_ptr<machine> shared, worker_id who);
+                            std::shared_ptr<machine> shared, worker_id who,
+                            std::unique_ptr<local_round> round = nullptr);
 
 } // namespace troupe::simulation

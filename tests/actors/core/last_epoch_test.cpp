@@ -34,7 +34,8 @@ TEST_CASE("a run applies its epochs and nothing else, whatever happens") {
   auto workers = GENERATE(1u, 3u, 6u);
   for (const auto& spec : all_policies(workers)) {
     for (uint64_t seed = 0; seed < 40; ++seed) {
-      INFO(spec.name << " of " << workers << ", seed " << seed);
+      INFO(policies::make_policy(spec)->state()
+           << " of " << workers << ", seed " << seed);
       std::mt19937_64 random{seed * 100 + workers};
       auto samples = 1 + random() % 60;
       played_cluster cluster{spec, samples, 1 + random() % 20, epochs(3)};
@@ -191,7 +192,7 @@ TEST_CASE("a rank with data of its own goes on while others are not done") {
     cores::data_ledger{2, 10}, cores::stop_rule{epochs(1)}, version{0}};
   for (auto who : ranks(2)) {
     uut.enlist(who, life_number{1}, {10, 7});
-    uut.pull(who, lease_id{0});
+    uut.pull(who);
   }
   for (const auto& released : uut.join(ranks(2)).release) {
     REQUIRE(released.leases.size() == 2);

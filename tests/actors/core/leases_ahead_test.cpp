@@ -18,7 +18,7 @@ namespace {
 struct alone {
   explicit alone(uint32_t ahead) {
     uut.enlist(w0, life_number{1}, {}, ahead);
-    uut.pull(w0, lease_id{0});
+    uut.pull(w0);
     leases = uut.join({&w0, 1}).release.at(0).leases;
   }
 
@@ -57,8 +57,8 @@ TEST_CASE("leases are dealt in rounds, whoever asks for more") {
                             version{0}};
   uut.enlist(w0, life_number{1}, {}, 3);
   uut.enlist(w1, life_number{1}, {}, 1);
-  uut.pull(w0, lease_id{0});
-  uut.pull(w1, lease_id{0});
+  uut.pull(w0);
+  uut.pull(w1);
   auto out = uut.join(std::vector{w0, w1}).release;
   REQUIRE(out.size() == 2);
   REQUIRE(out[0].leases.size() == 3);
@@ -72,12 +72,12 @@ TEST_CASE("leases are dealt in rounds, whoever asks for more") {
 TEST_CASE("a worker gets other samples before those of its outlier") {
   alone on{2};
   CHECK_FALSE(on.uut.refuse_outlier(on.push_of(0, 1)));
-  auto next = on.uut.pull(w0, lease_id{0}).release.at(0).leases;
+  auto next = on.uut.pull(w0).release.at(0).leases;
   REQUIRE(next.size() == 1);
   CHECK(next[0].first == 20);
   on.leases.push_back(next[0]);
   CHECK_FALSE(on.uut.refuse_outlier(on.push_of(1, 1)));
-  CHECK(on.uut.pull(w0, lease_id{0}).release.at(0).leases.at(0).first == 30);
+  CHECK(on.uut.pull(w0).release.at(0).leases.at(0).first == 30);
   // They return with its next gradient that is used.
   CHECK(on.uut.push(on.push_of(2, 1)).release.at(0).leases.at(0).first == 40);
   auto later = on.uut.ledger();
@@ -99,7 +99,7 @@ TEST_CASE("an outlier of the last samples does not end their epoch") {
                             cores::stop_rule{{1, {}, {}}}, version{0}};
   for (auto who : {w0, w1}) {
     uut.enlist(who, life_number{1}, {}, 1);
-    uut.pull(who, lease_id{0});
+    uut.pull(who);
   }
   auto first = uut.join(std::vector{w0, w1}).release;
   auto push_of = [&uut](worker_id who, uint64_t number, lease_id from) {
@@ -109,7 +109,7 @@ TEST_CASE("an outlier of the last samples does not end their epoch") {
   uut.push(push_of(w0, 1, first.at(0).leases.at(0).id));
   uut.refuse_outlier(push_of(w1, 1, first.at(1).leases.at(0).id));
   // It rests, so that the step is made without it, and then somebody gets them.
-  auto out = uut.pull(w1, lease_id{0});
+  auto out = uut.pull(w1);
   REQUIRE(out.updates.size() == 1);
   CHECK(out.updates[0].gradients.size() == 1);
   REQUIRE(out.release.size() == 1);

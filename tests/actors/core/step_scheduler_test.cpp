@@ -244,7 +244,7 @@ TEST_CASE("a policy weighs the gradients of a step, and drops one with 0") {
     std::vector<lease> work;
     for (auto who : ranks(2)) {
       uut.enlist(who, life_number{1});
-      uut.pull(who, lease_id{0});
+      uut.pull(who);
     }
     for (const auto& released : uut.join(ranks(2)).release)
       work.push_back(released.leases.front());
@@ -284,7 +284,7 @@ TEST_CASE("a worker goes on while the policy holds its gradient") {
     cores::lease_ledger{60, 10}, cores::stop_rule{{}}, version{0}};
   worker_id who{0};
   uut.enlist(who, life_number{1});
-  uut.pull(who, lease_id{0});
+  uut.pull(who);
   auto released = uut.join({&who, 1}).release;
   std::vector<lease> work;
   uint64_t steps = 0;

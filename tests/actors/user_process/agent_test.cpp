@@ -159,6 +159,7 @@ TEST_CASE("the process is told where each tensor lies") {
   CHECK(body.number<uint64_t>() == 0);
   CHECK(body.number<uint64_t>() == 64);
   CHECK(body.number<uint64_t>() == 1);
+  CHECK(body.number<uint64_t>() == 0); // Local steps.
   REQUIRE(body.number<uint32_t>() == 2);
   for (const auto& slot : on.layout.state_dict()) {
     CHECK(body.text() == slot.name);

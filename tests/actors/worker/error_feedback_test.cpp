@@ -241,11 +241,11 @@ TEST_CASE(
   write_first(all, {10, 20});
   auto foreign = at.make({10}, "b");
   write_first(foreign, {40});
-  forget_error_feedback({at.folder / "run", 2, "a"}, version{10});
+  forget_carried({at.folder / "run", 2, "a"}, version{10});
   CHECK(fs::exists(at.file(10)));
   CHECK_FALSE(fs::exists(at.file(20)));
   CHECK(fs::exists(at.file(40)));
-  forget_error_feedback({at.folder / "nothing", 2, "a"}, version{10});
+  forget_carried({at.folder / "nothing", 2, "a"}, version{10});
 }
 
 TEST_CASE(

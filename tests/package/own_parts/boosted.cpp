@@ -14,9 +14,9 @@ namespace {
 using troupe::config::arguments;
 using namespace troupe::policies;
 
-class buffered final : public policy {
+class boosted final : public policy {
 public:
-  explicit buffered(const policy_spec& spec)
+  explicit boosted(const policy_spec& spec)
     : size_(spec.parameters.whole("size")),
       boost_(spec.parameters.number("boost")) {
     // nop
@@ -77,7 +77,7 @@ public:
   std::vector<troupe::worker_id> waiting_for() const override { return {}; }
 
   std::string state() const override {
-    return "buffered v=" + to_string(current_) +
+    return "boosted v=" + to_string(current_) +
            " held=" + std::to_string(held_.size());
   }
 
@@ -90,7 +90,7 @@ private:
 };
 
 const register_policy mine{
-  {{.schema = {"buffered",
+  {{.schema = {"boosted",
                {{"size", "K", "gradients that make a step",
                  troupe::config::whole(1, 1000), "2"},
                 {"boost", "X", "of a step's learning rate",
@@ -103,9 +103,9 @@ const register_policy mine{
                              uint32_t) { return of.whole("size"); },
     .versions_behind = [](const arguments&,
                           uint32_t workers) { return workers; },
-    .compared_as = "buffered:2"},
+    .compared_as = "boosted:2"},
    [](const policy_spec& spec) {
-     return std::make_unique<buffered>(spec);
+     return std::make_unique<boosted>(spec);
    }}};
 
 } // namespace

@@ -1,0 +1,81 @@
+#include "apps/lab/replay/recomputed_rounds.hpp"
+
+#include "actors/runtime/tensor_payload.hpp"
+#include "actors/worker/local_round.hpp"
+#include "actors/worker/report_sum.hpp"
+#include "config/text/failure.hpp"
+#include "models/storage/checkpoint.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::replay {
+
+namespace {
+
+constexpr size_t most_states = 3; ///< Of a worker.
+
+} // namespace
+
+recomputed_rounds::recomputed_rounds(const computing_parts& computing,
+                                     const models::flat_layout& layout,
+                                     worker_store states, version start)
+  : parts_(computing), steps_(computing.settings.training, layout),
+    states_(std::move(states)), start_(start) {
+  // nop
+}
+
+gradient_report recomputed_rounds::compute(const recomputing::task& job,
+                                           simulation::replica& network) {
+  steps_.begin(to_tensor(job.weights), state_of(job.who, job.inner_steps));
+  report_sum sum;
+  at::Tensor gradient;
+  for (uint64_t i = 0; i < job.from.size(); ++i) {
+    auto first = i == 0;
+    auto step = network.compute(
+      job.from[i], first ? job.weights : to_payload(steps_.weights()),
+      first ? job.statistics : payload{});
+    gradient = to_tensor(std::exchange(step.gradient, {}));
+    steps_.step(gradient,
+                inner_progress(parts_, job.from[i], job.computed_on, i));
+    sum.add(step);
+  }
+  steps_.finish(gradient);
+  auto& last = last_[job.who];
+  last.push_back(steps_.copy_state());
+  if (last.size() > most_states)
+    last.pop_front();
+  auto out = sum.mean();
+  out.gradient = to_payload(std::move(gradient));
+  return out;
+}
+
+auto recomputed_rounds::state_of(worker_id who, uint64_t steps) -> numbers {
+  if (steps == 0)
+    return nullptr;
+  auto& last = last_[who];
+  auto found = std::ranges::find_if(
+    last, [steps](const numbers& one) { return one->steps == steps; });
+  if (found != last.end())
+    return *found;
+  return state_at_start(who, steps);
+}
+
+auto recomputed_rounds::state_at_start(worker_id who, uint64_t steps) const
+  -> numbers {
+  auto path = states_.folder / inner_optimizer_kind /
+              models::checkpoint_name(start_.value) /
+              ("worker-" + to_string(who) + ".safetensors");
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) {
+    auto out = inner_numbers_in({path, models::read_safetensors(path)});
+    if (out->steps == steps)
+      return out;
+  }
+  throw run_error("the state that the own optimizer of worker " +
+                  to_string(who) + " had after " + std::to_string(steps) +
+                  " steps is neither in the event log nor at " + path.string() +
+                  ": a replay needs that file of the worker's run directory");
+}
+
+} // namespace troupe::replay

@@ -1,0 +1,138 @@
+// Runs with local steps under the virtual clock: each sample once, the same
+// bits again, also in a replay and after a resume.
+
+#include "apps/lab/replay_plan.hpp"
+#include "tests/simulation/virtual_test.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <cmath>
+
+using namespace troupe;
+using namespace troupe::test;
+using testing::temporary_folder;
+
+namespace {
+
+namespace fs = std::filesystem;
+using words = std::vector<std::string>;
+
+words with(words all, const words& more) {
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+json replayed_summary(const fs::path& event_log, const fs::path& into) {
+  words all{"--replay", event_log.string(), "--train-dir", into.string()};
+  auto call = config::parse_command_line(all, config::environment{});
+  app::virtual_run_options options;
+  options.silent = true;
+  options.replay = app::plan_replay(call, [](const std::string&) {});
+  auto end = app::run_in_virtual_time(options.replay->config, options);
+  CHECK(end.line == "");
+  return json::parse(text_of_file(into / "summary.json"));
+}
+
+const words rounds{"--workers",      "3",
+                   "--batch-size",   "16",
+                   "--local-steps",  "4",
+                   "--epochs",       "2",
+                   "--compute-time", "exp(offset=0.5,mean=0.5)"};
+
+constexpr uint64_t digits = 1437;
+
+} // namespace
+
+TEST_CASE("local steps under each policy: each sample once, and the same bits "
+          "in a replay") {
+  for (std::string policy :
+       {"sync", "backup(late=drop)", "backup(late=cancel)", "ssp(staleness=1)",
+        "async", "buffered(size=2)", "quorum(quorum=2,window=0.3)"})
+    for (std::string inner : {"sgd", "adamw(lr=0.002)"}) {
+      INFO(policy << ", " << inner);
+      temporary_folder folder;
+      auto first = run_in(folder / "run",
+                          with(rounds, {"--policy", policy, "--inner-optimizer",
+                                        inner, "--tape"}));
+      CHECK(first.summary["samples_applied"] == 2 * digits);
+      CHECK(first.summary["local_steps"] == 4);
+      auto again = replayed_summary(folder / "run" / "tape-1.pb", folder / "again");
+      CHECK(again["state_sha256"] == first.summary["state_sha256"]);
+    }
+}
+
+TEST_CASE("one local step of sgd is a plain step") {
+  words plain{"--workers",   "3",  "--batch-size", "16",
+              "--max-steps", "40", "--lr",         "0.05",
+              "--momentum",  "0",  "--dtype",      "float64"};
+  auto today = run(plain);
+  auto one = run(with(plain, {"--local-steps", "1", "--lr", "1",
+                              "--inner-optimizer", "sgd(momentum=0,lr=0.05)"}));
+  double expected = today.summary["final_loss"];
+  CHECK(std::abs(double{one.summary["final_loss"]} / expected - 1) < 1e-9);
+  CHECK(one.summary["samples_applied"] == today.summary["samples_applied"]);
+}
+
+TEST_CASE("a run with local steps goes on from a checkpoint as if it had not "
+          "been stopped") {
+  // With shares of their own workers have the same samples, whenever they come.
+  auto all = with(rounds, {"--sharding", "static", "--inner-optimizer",
+                           "adamw(lr=0.002)", "--inner-lr-schedule",
+                           "step(every=0.5,factor=0.5)", "--compute-time",
+                           "constant(1)", "--tape", "--checkpoint-freq", "4"});
+  temporary_folder folder;
+  auto whole = run_in(folder / "whole", all);
+  run_in(folder / "parts", with(all, {"--max-steps", "4"}));
+  for (auto rank : {"0", "1", "2"})
+    CHECK(fs::exists(folder / "parts" / "inner-optimizer" / "step-00000004" /
+                     (std::string{"worker-"} + rank + ".safetensors")));
+  auto resumed = run_in(folder / "parts", {"--resume", "auto", "--max-steps",
+                                           "1000", "--epochs", "2"});
+  CHECK(resumed.summary["state_sha256"] == whole.summary["state_sha256"]);
+  auto again = replayed_summary(folder / "parts" / "tape-2.pb", folder / "again");
+  CHECK(again["state_sha256"] == whole.summary["state_sha256"]);
+  // Without their files workers begin with new optimisers.
+  fs::remove_all(folder / "parts");
+  run_in(folder / "parts", with(all, {"--max-steps", "4"}));
+  fs::remove_all(folder / "parts" / "inner-optimizer");
+  auto anew = run_in(folder / "parts", {"--resume", "auto", "--max-steps",
+                                        "1000", "--epochs", "2"});
+  CHECK(anew.summary["state_sha256"] != whole.summary["state_sha256"]);
+}
+
+TEST_CASE("local steps with statistics, groups, frozen layers and compression "
+          "of all kinds are the same again") {
+  for (const auto& more :
+       {words{"--network", "resnet20", "--dataset",
+              "synthetic(shape=3x32x32,classes=10,samples=96)", "--buffers",
+              "local"},
+        words{"--param-groups", "fc*=lr=0.01 weight-decay=0.1", "--freeze",
+              "conv1*"},
+        words{"--compression", "int8"}, words{"--replicas", "2"},
+        words{"--shards", "3"}, words{"--dtype", "float64"},
+        words{"--sharding", "static", "--drop-last"}}) {
+    INFO(more.front() << " " << more.at(1));
+    temporary_folder folder;
+    auto all = with({"--workers", "2", "--batch-size", "8", "--local-steps",
+                     "3", "--max-steps", "4", "--policy", "async", "--tape"},
+                    more);
+    auto first = run_in(folder / "run", all);
+    auto second = run_in(folder / "second", all);
+    CHECK(second.summary["state_sha256"] == first.summary["state_sha256"]);
+    if (more.front() == "--compression")
+      continue; // A replay does not compress.
+    auto again = replayed_summary(folder / "run" / "tape-1.pb", folder / "again");
+    CHECK(again["state_sha256"] == first.summary["state_sha256"]);
+  }
+}
+
+TEST_CASE("rounds longer than an epoch are refused") {
+  try {
+    run({"--workers", "4", "--local-steps", "6", "--epochs", "2"});
+    FAIL("accepted");
+  } catch (const std::exception& why) {
+    CHECK(std::string{why.what()} ==
+          "--local-steps 6: is more than an epoch has batches for each of 4 "
+          "workers: use at most 5, or a smaller --batch-size");
+  }
+}
