@@ -16,7 +16,7 @@ bool checkpoint_schedule::take_checkpoint() {
   if (!parts_.wanted || last_ == of || !parts_.shards->complete())
     return false;
   last_ = of;
-  keep_error_feedback();
+  keep_carried();
   collect([this](const snapshot_ptr& state) {
     lead_.state_collected(*state);
     if (closed_)
@@ -27,10 +27,10 @@ bool checkpoint_schedule::take_checkpoint() {
   return true;
 }
 
-// Has the workers save their error feedback. The run does not end before they
-// have.
-void checkpoint_schedule::keep_error_feedback() {
-  if (!parts_.has_error_feedback)
+// Has the workers save what they carry from one gradient to the next. The run
+// does not end before they have.
+void checkpoint_schedule::keep_carried() {
+  if (!parts_.workers_carry)
     return;
   auto done = [this] {
     --keeping_;

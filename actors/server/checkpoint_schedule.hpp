@@ -32,9 +32,9 @@ struct checkpoint_schedule_parts {
   uint64_t frequency = 1;
   /// Whether this run has anything to save: weights, or a data set that ends.
   bool wanted = true;
-  /// Compression has error feedback: each worker keeps its own and writes it to
-  /// disk itself.
-  bool has_error_feedback = false;
+  /// Workers carry something from one gradient to the next, as error feedback of
+  /// compression: each writes its own to disk.
+  bool workers_carry = false;
 };
 
 class checkpoint_schedule {
@@ -78,7 +78,7 @@ private:
   /// Seconds that a worker has to make its error feedback durable.
   static constexpr double patience_with_a_worker = 10;
 
-  void keep_error_feedback();
+  void keep_carried();
   void fail(const std::string& line);
   void write_next();
 

@@ -37,6 +37,8 @@ const words rounds{"--workers",      "3",
                    "--batch-size",   "16",
                    "--local-steps",  "4",
                    "--epochs",       "2",
+                   "--lr",           "0.5",
+                   "--momentum",     "0.3",
                    "--compute-time", "exp(offset=0.5,mean=0.5)"};
 
 constexpr uint64_t digits = 1437;
@@ -56,7 +58,8 @@ TEST_CASE("local steps under each policy: each sample once, and the same bits "
                                         inner, "--tape"}));
       CHECK(first.summary["samples_applied"] == 2 * digits);
       CHECK(first.summary["local_steps"] == 4);
-      auto again = replayed_summary(folder / "run" / "tape-1.pb", folder / "again");
+      auto again =
+        replayed_summary(folder / "run" / "tape-1.pb", folder / "again");
       CHECK(again["state_sha256"] == first.summary["state_sha256"]);
     }
 }
@@ -76,27 +79,29 @@ TEST_CASE("one local step of sgd is a plain step") {
 TEST_CASE("a run with local steps goes on from a checkpoint as if it had not "
           "been stopped") {
   // With shares of their own workers have the same samples, whenever they come.
-  auto all = with(rounds, {"--sharding", "static", "--inner-optimizer",
-                           "adamw(lr=0.002)", "--inner-lr-schedule",
-                           "step(every=0.5,factor=0.5)", "--compute-time",
-                           "constant(1)", "--tape", "--checkpoint-freq", "4"});
+  auto all =
+    with(rounds,
+         {"--sharding", "static", "--inner-optimizer", "adamw(lr=0.002)",
+          "--inner-lr-schedule", "step(every=0.5,factor=0.5)", "--compute-time",
+          "constant(1)", "--tape", "--checkpoint-freq", "4", "--keep", "99"});
   temporary_folder folder;
   auto whole = run_in(folder / "whole", all);
   run_in(folder / "parts", with(all, {"--max-steps", "4"}));
   for (auto rank : {"0", "1", "2"})
     CHECK(fs::exists(folder / "parts" / "inner-optimizer" / "step-00000004" /
                      (std::string{"worker-"} + rank + ".safetensors")));
-  auto resumed = run_in(folder / "parts", {"--resume", "auto", "--max-steps",
-                                           "1000", "--epochs", "2"});
+  auto resumed = run_in(folder / "parts",
+                        with(all, {"--resume", "auto", "--max-steps", "1000"}));
   CHECK(resumed.summary["state_sha256"] == whole.summary["state_sha256"]);
-  auto again = replayed_summary(folder / "parts" / "tape-2.pb", folder / "again");
+  auto again =
+    replayed_summary(folder / "parts" / "tape-2.pb", folder / "again");
   CHECK(again["state_sha256"] == whole.summary["state_sha256"]);
   // Without their files workers begin with new optimisers.
   fs::remove_all(folder / "parts");
   run_in(folder / "parts", with(all, {"--max-steps", "4"}));
   fs::remove_all(folder / "parts" / "inner-optimizer");
-  auto anew = run_in(folder / "parts", {"--resume", "auto", "--max-steps",
-                                        "1000", "--epochs", "2"});
+  auto anew = run_in(folder / "parts",
+                     with(all, {"--resume", "auto", "--max-steps", "1000"}));
   CHECK(anew.summary["state_sha256"] != whole.summary["state_sha256"]);
 }
 
@@ -121,7 +126,8 @@ TEST_CASE("local steps with statistics, groups, frozen layers and compression "
     CHECK(second.summary["state_sha256"] == first.summary["state_sha256"]);
     if (more.front() == "--compression")
       continue; // A replay does not compress.
-    auto again = replayed_summary(folder / "run" / "tape-1.pb", folder / "again");
+    auto again =
+      replayed_summary(folder / "run" / "tape-1.pb", folder / "again");
     CHECK(again["state_sha256"] == first.summary["state_sha256"]);
   }
 }
