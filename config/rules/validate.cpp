@@ -3,6 +3,7 @@
 #include "config/patterns/param_groups.hpp"
 #include "config/patterns/placement.hpp"
 #include "config/rules/external_compute.hpp"
+#include "config/rules/local_steps.hpp"
 #include "config/rules/metric_settings.hpp"
 #include "config/rules/network_settings.hpp"
 #include "config/rules/recipe_settings.hpp"
@@ -14,11 +15,9 @@
 #include "config/schema/policies.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/value.hpp"
-#include "config/values/external.hpp"
 #include "config/values/faults.hpp"
 #include "config/values/lr_schedule.hpp"
 #include "config/values/script.hpp"
-#include "config/values/staleness_rule.hpp"
 #include "config/values/tar_shards.hpp"
 
 #include <algorithm>
@@ -56,65 +55,6 @@ void check_policy(const resolved& all) {
                  : cluster.workers;
   if (auto found = object(arguments_of(policy), least))
     refuse(all, ("policy." + found->parameter).c_str(), found->why);
-}
-
-/// Refuses a rule that changes nothing, or that the optimiser cannot follow.
-void check_staleness_rule(const resolved& all) {
-  const auto& training = all.values.training;
-  const auto& policy = all.values.policy;
-  auto rule = parse_staleness_rule(policy.staleness_rule);
-  if (rule.kind == staleness_rule_kind::none)
-    return;
-  constexpr uint64_t many = 1000;
-  const auto& bound = facts_of(policy).staleness;
-  if (bound && bound(arguments_of(policy), many) == 0)
-    refuse(all, "policy.staleness-rule",
-           "changes nothing with " + policy.name +
-             ", whose gradients are all of the newest version: leave it out, "
-             "or use a policy without a barrier, such as async");
-  if (rule.kind == staleness_rule_kind::delayed_nesterov &&
-      (training.optimizer != "sgd" || !training.nesterov))
-    refuse(all, "policy.staleness-rule",
-           "is about Nesterov's momentum: use --optimizer sgd with --nesterov "
-           "and a momentum above 0");
-}
-
-bool has_default(const settings& values, const char* id) {
-  return key_of(id).get(values) == key_of(id).get(settings{});
-}
-
-/// Only who decides for the cluster knows who makes which steps.
-void check_local_steps(const resolved& all) {
-  const auto& values = all.values;
-  const auto& training = values.training;
-  if (training.local_steps == 0) {
-    for (auto id : {"training.inner-optimizer", "training.inner-lr-schedule"})
-      if (!has_default(values, id))
-        refuse(all, id,
-               "is for steps that workers make on their own: add --local-steps "
-               "H, or leave it out");
-    return;
-  }
-  if (!sets_all(values))
-    return;
-  if (training.weight_decay > 0)
-    refuse(all, "training.weight-decay",
-           "is for each gradient, and the server has differences of weights: "
-           "give it to the workers, as in --inner-optimizer "
-           "adamw(weight-decay=0.1)");
-  if (values.parallel.mode != parallel_mode::data_parallel)
-    refuse(all, "training.local-steps",
-           "are made by workers that have the whole network: leave --mode " +
-             print(values.parallel.mode) + " out");
-  if (!is_external(values.data.dataset))
-    return;
-  for (auto id : {"training.inner-optimizer", "training.inner-lr-schedule",
-                  "training.param-groups"})
-    if (!has_default(values, id))
-      refuse(all, id,
-             "is for workers that compute the network themselves; with "
-             "local-steps a program of your own has its own optimizer: leave "
-             "it out");
 }
 
 void check_rank(const resolved& all) {
@@ -388,7 +328,7 @@ void validate(const resolved& all) {
   check_workers(all);
   check_policy(all);
   check_staleness_rule(all);
-  check_local_steps(all);
+  check_local_steps(all, sets_all(all.values));
   check_rank(all);
   check_training(all);
   if (sets_all(all.values))

@@ -6,6 +6,7 @@
 #include "config/schema/optimizers.hpp"
 #include "config/schema/policies.hpp"
 #include "config/sources/ini.hpp"
+#include "config/sources/momentum.hpp"
 #include "config/sources/next_life_settings.hpp"
 #include "config/sources/service_variables.hpp"
 #include "config/text/failure.hpp"
@@ -13,7 +14,6 @@
 #include "config/text/value.hpp"
 #include "config/values/lr_schedule.hpp"
 #include "config/values/metrics.hpp"
-#include "config/values/staleness_rule.hpp"
 
 #include <unistd.h>
 
@@ -46,46 +46,6 @@ void refuse_misspelt(const std::string& variable) {
   if (in_a_section)
     throw usage_error("environment: unknown variable " + shown(variable) +
                       did_you_mean(variable, known));
-}
-
-/// Where the number of workers varies, the momentum of the fewest, which is the
-/// largest: by it the optimiser knows whether it has to keep one.
-void fill_in_momentum(settings& all) {
-  const auto& usual = facts_of(all.policy).momentum;
-  if (!usual)
-    return;
-  auto varies = all.cluster.is_elastic();
-  all.training.momentum =
-    usual(varies ? all.cluster.fewest_workers() : all.cluster.workers);
-  if (varies && !all.training.momentum_by_workers)
-    all.training.momentum_by_workers = true;
-}
-
-/// With local steps the optimiser of the server is an outer one. Without a
-/// barrier it has no momentum, which would be that of all workers together.
-void fill_in_outer(resolved& all) {
-  auto& training = all.values.training;
-  if (training.local_steps == 0)
-    return;
-  if (all.is_default("training.lr"))
-    training.lr = default_outer_lr;
-  if (all.is_default("training.momentum") &&
-      facts_of(all.values.policy).momentum)
-    training.momentum = 0;
-  if (all.is_default("training.nesterov"))
-    training.nesterov = training.optimizer == "sgd" && training.momentum > 0;
-}
-
-/// A rule that is about Nesterov's momentum comes with one.
-void fill_in_delayed_nesterov(resolved& all) {
-  auto& training = all.values.training;
-  if (parse_staleness_rule(all.values.policy.staleness_rule).kind !=
-      staleness_rule_kind::delayed_nesterov)
-    return;
-  if (all.is_default("training.momentum"))
-    training.momentum = training_settings{}.momentum;
-  if (all.is_default("training.nesterov"))
-    training.nesterov = true;
 }
 
 /// The cluster is complete with the most workers, if their number is not given.
@@ -209,11 +169,6 @@ void fill_in_compute_time(simulation_settings& simulation) {
 }
 
 } // namespace
-
-double asynchronous_momentum(uint32_t workers) {
-  auto missing = training_settings{}.momentum - (1 - 1.0 / workers);
-  return std::max(0.0, std::floor(100 * missing + 1e-6) / 100);
-}
 
 std::string origin::to_string() const {
   switch (from) {
@@ -399,11 +354,7 @@ resolved resolve(std::span<const given> all) {
       result.set_value(*found->second);
   fill_in_workers(result);
   fill_in_epochs(result.values);
-  if (result.is_default("training.momentum") &&
-      result.values.training.local_steps == 0)
-    fill_in_momentum(result.values);
-  fill_in_outer(result);
-  fill_in_delayed_nesterov(result);
+  fill_in_momentum(result);
   if (result.is_default("training.epsilon"))
     fill_in_epsilon(result.values.training);
   fill_in_batch_size(result);

@@ -222,7 +222,7 @@ struct training_settings {
   /// Steps that a worker makes on its own, with an optimiser of its own, before
   /// it pushes the difference of its weights; 0: it pushes each gradient.
   uint32_t local_steps = 0;
-  std::string inner_optimizer = "sgd";        ///< See inner_optimizer.hpp.
+  std::string inner_optimizer = "adamw";      ///< See inner_optimizer.hpp.
   std::string inner_lr_schedule = "constant"; ///< See lr_schedule.hpp.
   /// When to stop, whichever comes first. A limit that is not given does not
   /// apply; `epochs` has a default that counts only if none is given.

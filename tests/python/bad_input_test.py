@@ -167,7 +167,7 @@ class Refused(cluster.Case):
         self.refuse("there must be a sample", dataset_size=0, port=port)
         self.refuse("give a word without blanks", dataset_id="a b", port=port)
         for leases in (0, 4097, -1):
-            self.refuse("from 1 to 4096 batches at a time", leases=leases, port=port)
+            self.refuse("from 1 to 1024 batches at a time", leases=leases, port=port)
 
     def test_settings(self):
         self.refuse("unknown flag .--not-a-setting", not_a_setting=1)

@@ -133,6 +133,8 @@ void invariant_checker::began(life_number server, const proto::Manifest* from) {
   lives_.clear();
   leases_.clear();
   lost_.clear();
+  for (const auto& [id, header] : held_)
+    undecided_.insert({header.server, id});
   held_.clear();
   norms_.clear();
   newest_.clear();
@@ -293,7 +295,7 @@ void invariant_checker::win(known_lease& which, const push_header& header) {
     std::pair first{which.worker, which.life};
     std::pair winner{header.id.worker, header.id.life};
     auto loser = winner == first ? *which.other : first;
-    lost_.emplace(header.from, loser.first, loser.second);
+    lost_.emplace(which.what.id, loser.first, loser.second);
     std::tie(which.worker, which.life) = winner;
     which.other.reset();
   }
@@ -343,28 +345,43 @@ void invariant_checker::accepted(const push_header& header) {
   if (!accepted_.insert(key).second)
     return breached("once", text(header) + " is taken twice");
   who->second.waits = true;
-  if (lost_.contains({header.from, header.id.worker, header.id.life}))
+  auto all = header.leases();
+  if (has_lost_any(header))
     return; // It must be dropped.
-  auto from = leases_.find(header.from);
-  if (from == leases_.end() ||
-      !from->second.is_of(header.id.worker, header.id.life) ||
-      from->second.now != state::out ||
-      from->second.what.count != header.samples)
-    return breached("samples", text(header) + " is of a lease that its worker "
-                                              "does not have");
-  win(from->second, header);
+  uint64_t samples = 0;
+  for (auto id : all) {
+    auto from = leases_.find(id);
+    if (from == leases_.end() ||
+        !from->second.is_of(header.id.worker, header.id.life) ||
+        from->second.now != state::out)
+      return breached("samples", text(header) + " is of a lease that its "
+                                                "worker does not have");
+    samples += from->second.what.count;
+    win(from->second, header);
+  }
+  if (samples != header.samples)
+    breached("samples", text(header) + " has other samples than its leases");
+}
+
+/// Whether another worker's gradient of one of its leases has come first.
+bool invariant_checker::has_lost_any(const push_header& header) const {
+  return std::ranges::any_of(header.leases(), [&](lease_id id) {
+    return lost_.contains({id, header.id.worker, header.id.life});
+  });
 }
 
 // Simulated machines make no unusable gradients, but some have larger norms.
 void invariant_checker::refused(const push_header& header, errc why) {
   if (why != errc::outlier)
     return breached("sound", text(header) + " is refused as unusable");
-  auto from = leases_.find(header.from);
-  auto is_theirs =
-    from != leases_.end() && from->second.worker == header.id.worker;
-  if (is_theirs && from->second.now == state::out &&
-      !is_kept_by_other(from->second, header.id.worker))
-    from->second.now = state::free, from->second.since = rules_.now();
+  for (auto id : header.leases()) {
+    auto from = leases_.find(id);
+    auto is_theirs =
+      from != leases_.end() && from->second.worker == header.id.worker;
+    if (is_theirs && from->second.now == state::out &&
+        !is_kept_by_other(from->second, header.id.worker))
+      from->second.now = state::free, from->second.since = rules_.now();
+  }
 }
 
 void invariant_checker::pulled(worker_id who,
@@ -402,16 +419,17 @@ void invariant_checker::apply(version makes, const push_header& part) {
     return breached("once", text(part) + " is applied, but not for the first "
                                          "time or without having been taken");
   check_staleness(makes, part);
-  auto granted = leases_.find(part.from);
-  if (granted == leases_.end() ||
-      lost_.contains({part.from, part.id.worker, part.id.life}))
-    return breached("samples", text(part) + " is of no lease of its worker");
-  auto from = granted->second.what;
-  if (covered(from))
-    breached("samples", text(from) + " are in the weights twice");
-  cover(from);
-  commits_.push_back({makes, from});
-  leases_.erase(granted);
+  for (auto id : part.leases()) {
+    auto granted = leases_.find(id);
+    if (granted == leases_.end() || has_lost_any(part))
+      return breached("samples", text(part) + " is of no lease of its worker");
+    auto from = granted->second.what;
+    if (covered(from))
+      breached("samples", text(from) + " are in the weights twice");
+    cover(from);
+    commits_.push_back({makes, from});
+    leases_.erase(granted);
+  }
   if (auto who = members_.find(part.id.worker);
       who != members_.end() && who->second.life == part.id.life)
     ++who->second.clock;
@@ -421,15 +439,23 @@ void invariant_checker::dropped(const push_header& header) {
   if (!decided_.insert({header.server, header.id}).second)
     return breached("once",
                     text(header) + " is dropped after it was decided on");
-  if (lost_.erase({header.from, header.id.worker, header.id.life}) > 0)
-    return;
-  if (auto found = leases_.find(header.from); found != leases_.end())
-    come_too_late(found->second);
+  for (auto id : header.leases()) {
+    if (lost_.erase({id, header.id.worker, header.id.life}) > 0)
+      continue;
+    auto found = leases_.find(id);
+    if (found != leases_.end() &&
+        !is_kept_by_other(found->second, header.id.worker))
+      come_too_late(found->second);
+  }
 }
 
 void invariant_checker::acknowledged(const push_header& header,
                                      const release_header& answer) {
-  if (!decided_.contains({header.server, header.id}))
+  // A policy may release a worker before it has decided on the gradient, which
+  // is then in the weights later, or rolled back with the server.
+  push_key key{header.server, header.id};
+  if (!decided_.contains(key) && !undecided_.contains(key) &&
+      !held_.contains(header.id))
     breached("kept", "the worker is told that " + text(header) +
                        " was taken; it is neither in the weights nor dropped");
   auto found = members_.find(header.id.worker);

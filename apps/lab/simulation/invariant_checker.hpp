@@ -173,6 +173,7 @@ private:
   static void add(const lease& work, coverage& to);
   void cover(const lease& work);
   void come_too_late(known_lease& which);
+  bool has_lost_any(const push_header& header) const;
   void win(known_lease& which, const push_header& header);
   static bool is_kept_by_other(known_lease& which, worker_id who);
   void apply(version makes, const push_header& part);
@@ -221,6 +222,7 @@ private:
   std::set<push_key> sent_;
   std::set<push_key> accepted_;
   std::set<push_key> decided_;          ///< Applied or dropped.
+  std::set<push_key> undecided_;        ///< Held when a server's life ended.
   std::map<push_id, push_header> held_; ///< Accepted, but not decided on.
   /// Norms and numbers of samples of each worker's gradients, in their order.
   std::map<worker_id, std::vector<std::pair<double, uint64_t>>> norms_;

@@ -60,6 +60,7 @@ const std::string expected_text = R"({
   "wait_share": 0.125,
   "data_wait_share": 0.0625,
   "mode": "pipeline",
+  "local_steps": 4,
   "bubble_share": 0.125,
   "contexts_left": null,
   "accepted_share": [
@@ -131,6 +132,7 @@ TEST_CASE("a summary has all its keys in their order") {
   x.wait_share = 0.125;
   x.data_wait_share = 0.0625;
   x.mode = "pipeline";
+  x.local_steps = 4;
   x.bubble_share = 0.125;
   x.accepted_share = {1.0, std::nullopt};
   x.weights_sha256 = "ab";

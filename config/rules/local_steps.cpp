@@ -1,0 +1,71 @@
+#include "config/rules/local_steps.hpp"
+
+#include "config/schema/policies.hpp"
+#include "config/text/value.hpp"
+#include "config/values/external.hpp"
+#include "config/values/staleness_rule.hpp"
+
+namespace troupe::config {
+
+namespace {
+
+bool has_default(const settings& values, const char* id) {
+  return key_of(id).get(values) == key_of(id).get(settings{});
+}
+
+} // namespace
+
+void check_staleness_rule(const resolved& all) {
+  const auto& training = all.values.training;
+  const auto& policy = all.values.policy;
+  auto rule = parse_staleness_rule(policy.staleness_rule);
+  if (rule.kind == staleness_rule_kind::none)
+    return;
+  constexpr uint64_t many = 1000;
+  const auto& bound = facts_of(policy).staleness;
+  if (bound && bound(arguments_of(policy), many) == 0)
+    refuse(all, "policy.staleness-rule",
+           "changes nothing with " + policy.name +
+             ", whose gradients are all of the newest version: leave it out, "
+             "or use a policy without a barrier, such as async");
+  if (rule.kind == staleness_rule_kind::delayed_nesterov &&
+      (training.optimizer != "sgd" || !training.nesterov))
+    refuse(all, "policy.staleness-rule",
+           "is about Nesterov's momentum: use --optimizer sgd with --nesterov "
+           "and a momentum above 0");
+}
+
+void check_local_steps(const resolved& all, bool sets_all) {
+  const auto& values = all.values;
+  const auto& training = values.training;
+  if (training.local_steps == 0) {
+    for (auto id : {"training.inner-optimizer", "training.inner-lr-schedule"})
+      if (!has_default(values, id))
+        refuse(all, id,
+               "is for steps that workers make on their own: add --local-steps "
+               "H, or leave it out");
+    return;
+  }
+  if (!sets_all)
+    return;
+  if (training.weight_decay > 0)
+    refuse(all, "training.weight-decay",
+           "is for each gradient, and the server has differences of weights: "
+           "give it to the workers, as in --inner-optimizer "
+           "adamw(weight-decay=0.1)");
+  if (values.parallel.mode != parallel_mode::data_parallel)
+    refuse(all, "training.local-steps",
+           "are made by workers that have the whole network: leave --mode " +
+             print(values.parallel.mode) + " out");
+  if (!is_external(values.data.dataset))
+    return;
+  for (auto id : {"training.inner-optimizer", "training.inner-lr-schedule",
+                  "training.param-groups"})
+    if (!has_default(values, id))
+      refuse(all, id,
+             "is for workers that compute the network themselves; with "
+             "local-steps a program of your own has its own optimizer: leave "
+             "it out");
+}
+
+} // namespace troupe::config
