@@ -278,9 +278,9 @@ constexpr bad bad_wholes[] = {
    "--optimizer sgd with --nesterov and a momentum above 0"},
   {"--policy quorum --quorum 5 --workers 4",
    "--quorum 5: must be at most the number of workers, 4"},
-  {"--inner-optimizer adamw",
-   "--inner-optimizer adamw: is for steps that workers make on their own: add "
-   "--local-steps H, or leave it out"},
+  {"--inner-optimizer adamw(lr=0.01)",
+   "--inner-optimizer adamw(lr=0.01): is for steps that workers make on their "
+   "own: add --local-steps H, or leave it out"},
   {"--local-steps 8 --weight-decay 0.1",
    "--weight-decay 0.1: is for each gradient, and the server has differences "
    "of weights: give it to the workers, as in --inner-optimizer "

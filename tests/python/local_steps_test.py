@@ -338,7 +338,7 @@ class Loops(Case):
 
     def test_a_worker_that_is_told_to_stop_pushes_its_round(self):
         computed = 0
-        loader = self.begin_loop("--epochs", 100000, steps=50)
+        loader = self.begin_loop("--epochs", 100000, steps=15)
         for number, batch in enumerate(loader):
             if number == 9:
                 os.kill(os.getpid(), signal.SIGTERM)

@@ -143,7 +143,9 @@ TEST_CASE("no fault breaks a promise with networks in segments") {
   const auto seeds = wished("TROUPE_SEEDS", 16);
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     INFO("seed " << seed);
-    auto settings = various(seed, 20) + with_faults(seed);
+    // Local steps are for whole networks.
+    auto settings = various(seed, 20) + with_faults(seed) +
+                    words{"--local-steps", "0", "--inner-optimizer", "adamw"};
     words how = pipeline(2, 4);
     if (seed % 4 != 0)
       how = seed % 2 ? remote : placed("conv*=ps:0,*=worker");

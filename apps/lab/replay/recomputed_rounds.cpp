@@ -6,7 +6,6 @@
 #include "config/text/failure.hpp"
 #include "models/storage/checkpoint.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace troupe::replay {
@@ -51,13 +50,14 @@ gradient_report recomputed_rounds::compute(const recomputing::task& job,
 }
 
 auto recomputed_rounds::state_of(worker_id who, uint64_t steps) -> numbers {
-  if (steps == 0)
-    return nullptr;
   auto& last = last_[who];
-  auto found = std::ranges::find_if(
-    last, [steps](const numbers& one) { return one->steps == steps; });
-  if (found != last.end())
-    return *found;
+  if (steps == 0) { // A new optimiser: those before it are lost.
+    last.clear();
+    return nullptr;
+  }
+  for (auto one = last.rbegin(); one != last.rend(); ++one)
+    if ((*one)->steps == steps)
+      return *one;
   return state_at_start(who, steps);
 }
 
