@@ -3,6 +3,7 @@
 // of types.hpp. Plain values.
 
 #include "config/values/address.hpp"
+#include "config/values/staleness_rule.hpp"
 #include "messages/error.hpp"
 #include "messages/ids.hpp"
 #include "messages/real.hpp"
@@ -48,9 +49,7 @@ struct shard_step {
   /// optimiser has such factors.
   std::vector<real> factors = {};
   real momentum = -1; ///< Below 0: that of the step before.
-  /// As in policies::momentum_use.
-  bool momentum_decays = true;
-  bool momentum_moves = true;
+  config::momentum_use use{};
 };
 
 /// The sum of the squares of a shard's part of a step's mean gradient, as
@@ -144,8 +143,7 @@ bool inspect(Inspector& f, shard_step& x) {
     f.field("makes", x.makes), f.field("gradients", x.gradients),
     f.field("shares", x.shares), f.field("lr", x.lr), f.field("scale", x.scale),
     f.field("factors", x.factors), f.field("momentum", x.momentum),
-    f.field("momentum_decays", x.momentum_decays),
-    f.field("momentum_moves", x.momentum_moves));
+    f.field("use", x.use));
 }
 
 template <class Inspector>
@@ -213,6 +211,12 @@ namespace troupe::config {
 template <class Inspector>
 bool inspect(Inspector& f, address& x) {
   return f.object(x).fields(f.field("host", x.host), f.field("port", x.port));
+}
+
+template <class Inspector>
+bool inspect(Inspector& f, momentum_use& x) {
+  return f.object(x).fields(f.field("decays", x.decays),
+                            f.field("moves", x.moves));
 }
 
 } // namespace troupe::config

@@ -71,7 +71,7 @@ struct update_order {
   version makes;                       ///< The version that it produces.
   std::vector<applied_push> gradients; ///< In the order of the sum.
   double rate_factor = 1;              ///< Of this step's learning rate.
-  policies::momentum_use momentum{};
+  config::momentum_use momentum{};
   /// How many workers the run has, where their number varies; else 0.
   uint32_t members = 0;
 };

@@ -11,8 +11,8 @@
 
 namespace troupe::policies {
 
-buffered::buffered(const policy_spec& spec)
-  : size_(spec.parameters.whole("size")) {
+buffered::buffered(std::string name, uint64_t size)
+  : name_(std::move(name)), size_(size) {
   // nop
 }
 
@@ -77,7 +77,7 @@ std::string buffered::state() const {
   for (const auto& [id, weight] : gradients_)
     gradients.insert(gradients.end(),
                      {id.worker.value, id.life.value, id.seq.value});
-  state_writer out{"buffered"};
+  state_writer out{name_};
   out.number("k", size_);
   out.number("v", current_.value);
   out.rows("members", 1, members);
@@ -107,7 +107,26 @@ row buffered_row() {
             .momentum = config::asynchronous_momentum,
           },
           [](const policy_spec& spec) {
-            return std::make_unique<buffered>(spec);
+            return std::make_unique<buffered>("buffered",
+                                              spec.parameters.whole("size"));
+          }};
+}
+
+row async_row() {
+  return {{
+            .schema = {"async", {}},
+            .other_names = {"asp"}, // asynchronous parallel
+            .sentence = [](const config::arguments&,
+                           uint32_t) { return "nobody waits"; },
+            .gradients_per_step = [](const config::arguments&,
+                                     uint32_t) { return 1; },
+            .versions_behind = [](const config::arguments&,
+                                  uint32_t workers) { return workers; },
+            .momentum = config::asynchronous_momentum,
+            .compared_as = "async",
+          },
+          [](const policy_spec&) {
+            return std::make_unique<buffered>("async", 1);
           }};
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// The policy `buffered`: nobody waits, and several gradients make a step.
+// The policies `buffered` and `async`: nobody waits, and several gradients make
+// a step, or each gradient one.
 //
 // Made by `make_policy`; owned by the step scheduler. Pure; not thread-safe.
 
@@ -24,10 +25,15 @@ namespace troupe::policies {
 ///   the step closes, with fewer gradients. A member that pulls goes on at
 ///   once.
 ///
-/// With K = 1 it decides as `async` does.
+/// With K = 1 it is `async`, asynchronous SGD: a gradient becomes visible on
+/// arrival, as an update of its own, and its mean staleness is n-1 (Recht et
+/// al. 2011, "Hogwild!", NIPS; Dean et al. 2012, "Large Scale Distributed Deep
+/// Networks", NIPS, whose Downpour SGD this is, with fetch and push at every
+/// step).
 class buffered final : public policy {
 public:
-  explicit buffered(const policy_spec& spec);
+  /// @param name What it is called in its state. @param size K
+  buffered(std::string name, uint64_t size);
 
   void reset(version v) override;
   version current() const override { return current_; }
@@ -43,6 +49,7 @@ private:
 
   void close(decision& out);
 
+  std::string name_;
   uint64_t size_; ///< K
   version current_;
   by_rank<member> members_;

@@ -42,16 +42,6 @@ struct part {
   bool operator==(const part&) const = default;
 };
 
-/// How a step uses the momentum of an optimiser that has one and follows
-/// Nesterov. Between two steps that use it as usual, several may only add to
-/// it.
-struct momentum_use {
-  bool decays = true; ///< Before the step's gradient is added to it.
-  bool moves = true;  ///< It moves the weights, and not the gradient alone.
-
-  bool operator==(const momentum_use&) const = default;
-};
-
 /// One step: the mean of these gradients, summed in this order, makes the next
 /// version.
 struct update {
@@ -61,7 +51,7 @@ struct update {
   /// (staleness-aware steps: Zhang et al. 2016, "Staleness-aware Async-SGD",
   /// IJCAI, section 3.2).
   double rate_factor = 1;
-  momentum_use momentum{};
+  config::momentum_use momentum{};
 
   bool operator==(const update&) const = default;
 };

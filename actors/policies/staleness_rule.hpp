@@ -18,8 +18,9 @@ namespace troupe::policies {
 ///   fresh one does. The step is the sum of the gradients, each times its
 ///   factor and its samples, divided by all samples: gradients that are all
 ///   stale make a smaller step (Xie et al. 2019, "Asynchronous Federated
-///   Optimization", arXiv:1903.03934, section 5.2; with several gradients in a
-///   step: Nguyen et al. 2022, "FedBuff", AISTATS, appendix E).
+///   Optimization", arXiv:1903.03934; with several gradients in a step: Nguyen
+///   et al. 2022, "Federated Learning with Buffered Asynchronous Aggregation",
+///   AISTATS).
 /// - `delayed-nesterov`: only each N-th step uses the momentum; the others move
 ///   the weights along their gradients alone, which are added to it. Each step
 ///   has 1/N of the learning rate (Liu et al. 2024, "Asynchronous Local-SGD

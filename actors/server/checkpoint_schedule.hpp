@@ -32,8 +32,8 @@ struct checkpoint_schedule_parts {
   uint64_t frequency = 1;
   /// Whether this run has anything to save: weights, or a data set that ends.
   bool wanted = true;
-  /// Workers carry something from one gradient to the next, as error feedback of
-  /// compression: each writes its own to disk.
+  /// Workers carry something from one gradient to the next, as error feedback
+  /// of compression: each writes its own to disk.
   bool workers_carry = false;
 };
 

@@ -185,8 +185,7 @@ auto step_pipeline::begin(const cores::update_order& order, double rate)
   out.what.lr = rate;
   if (parts_.momentum && order.members > 0)
     out.what.momentum = parts_.momentum(order.members);
-  out.what.momentum_decays = order.momentum.decays;
-  out.what.momentum_moves = order.momentum.moves;
+  out.what.use = order.momentum;
   for (const auto& part : order.gradients) {
     auto held = cores::take_held(held_, part.id);
     out.what.gradients.push_back(part.id);

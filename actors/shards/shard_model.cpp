@@ -103,7 +103,7 @@ step_terms terms_of(const shard_step& order) {
     order.lr, order.scale, {order.factors.begin(), order.factors.end()}};
   if (double momentum = order.momentum; momentum >= 0)
     out.momentum = momentum;
-  out.use = {order.momentum_decays, order.momentum_moves};
+  out.use = order.use;
   return out;
 }
 

@@ -43,7 +43,7 @@ struct step_terms {
   double scale = 1;                    ///< Of the mean of its gradients.
   std::vector<double> factors = {};    ///< Of each parameter's step, if any.
   std::optional<double> momentum = {}; ///< Not given: that of the step before.
-  models::momentum_use use = {};
+  config::momentum_use use = {};
 };
 
 step_terms terms_of(const shard_step& order);

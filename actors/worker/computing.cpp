@@ -189,6 +189,7 @@ compute_state::compute_alone(const compute_task& task) {
 
 // What is sent is made at the end of the round.
 caf::error compute_state::enter_round(compute_task& task) try {
+  c10::OptionalStreamGuard guard{engine_.stream()};
   task.way.early = nullptr;
   round_->enter(task);
   return {};
@@ -213,6 +214,7 @@ void compute_state::end_local_step(const compute_task& task,
                                    caf::expected<gradient_report>& found) try {
   if (!found)
     return;
+  c10::OptionalStreamGuard guard{engine_.stream()};
   run_clock clock{self_};
   round_->leave(task, gradient, *found);
   if (found->gradient.device() != nullptr)

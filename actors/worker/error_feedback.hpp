@@ -45,13 +45,13 @@ public:
   void pack(size_t range, const push_id& id, const pack_function& f);
 
   /// Saves the error feedback as it was after this gradient (`seq` 0: before
-  /// the first of a life). Does nothing if there is none, or no folder, or if
-  /// the gradient is not one of the last two.
+  /// the first of a life). Saves nothing if nothing was left out until then, if
+  /// no files are kept, or if the gradient is not one of the last two.
   /// @throws run_error if the file cannot be written.
   void write(version at, const push_id& after);
 
   /// Saves it for the next worker of this rank in this life of the server, as
-  /// it was after this gradient. Does nothing where `write` would not.
+  /// it was after this gradient. Saves nothing where `write` would not.
   /// @throws run_error if the file cannot be written.
   void hand_over(const push_id& after);
 

@@ -44,8 +44,8 @@ public:
   std::shared_ptr<models::inner_numbers> take_spare();
 
   /// Saves the state as it was after this gradient (`seq` 0: before the first
-  /// of a life). Does nothing if there is none, or no folder, or if the
-  /// gradient is not one of the last two.
+  /// of a life). Saves nothing if the optimiser has made no step until then, if
+  /// no files are kept, or if the gradient is not one of the last two.
   /// @throws run_error if the file cannot be written.
   void write(version at, const push_id& after);
 

@@ -3,6 +3,7 @@
 #include "actors/runtime/tensor_payload.hpp"
 #include "config/text/failure.hpp"
 #include "data/dataset.hpp"
+#include "models/device/accelerator.hpp"
 
 #include <utility>
 
@@ -42,13 +43,18 @@ local_round::local_round(const computing_parts& parts,
 void local_round::enter(compute_task& task) {
   if (task.local->begins) {
     first_ = task.weights;
-    auto from = state_->go_back_to(task.local->after);
-    before_ = from ? from->steps : 0;
-    steps_.begin(to_tensor(first_), from);
     return;
   }
   task.weights = to_payload(steps_.weights());
   task.statistics = {}; // They are behind these weights.
+}
+
+/// @pre All weights that the round begins with have arrived.
+void local_round::begin(const push_id& after) {
+  auto from = state_->go_back_to(after);
+  before_ = from ? from->steps : 0;
+  auto where = models::device_named(parts_.settings.training.device);
+  steps_.begin(to_tensor(first_, where), from);
 }
 
 void local_round::leave(const compute_task& task, const at::Tensor& gradient,
@@ -62,6 +68,8 @@ void local_round::leave(const compute_task& task, const at::Tensor& gradient,
     report.cancelled = true;
     return;
   }
+  if (local.begins)
+    begin(local.after);
   if (task.batch)
     steps_.step(gradient, inner_progress(parts_, task.from, task.computed_on,
                                          local.number));

@@ -32,7 +32,8 @@ public:
               inner_state_ptr state);
 
   /// Before the gradient of this task is computed: gives the task the weights
-  /// and statistics of the worker's own, except at the beginning of a round.
+  /// and statistics of the worker's own, except at the beginning of a round,
+  /// whose weights may still be arriving.
   /// @pre task.local
   void enter(compute_task& task);
 
@@ -43,6 +44,8 @@ public:
              gradient_report& report);
 
 private:
+  void begin(const push_id& after);
+
   computing_parts parts_;
   inner_state_ptr state_;
   models::local_steps steps_;

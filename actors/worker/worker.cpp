@@ -361,7 +361,9 @@ void worker_state::push(const gradient_report& report, const round& done) {
         look_if_finished();
       }),
       in_this_role([this, before](const caf::error& why) {
-        if (why != errc::duplicate)
+        if (why == errc::duplicate) // It has arrived before.
+          taken_ = {role_->as.worker, role_->as.life, role_->last};
+        else
           statistics_ = before;
         role_->answered = role_->last;
         look_if_finished();

@@ -49,8 +49,13 @@ std::optional<uint64_t> life_in(const fs::path& path,
 
 } // namespace
 
-worker_files::worker_files(std::string kind, worker_store store)
-  : kind_(std::move(kind)), store_(std::move(store)) {
+fs::path carried_path(const fs::path& run, const char* kind, version at,
+                      worker_id who) {
+  return run / kind / models::checkpoint_name(at.value) / name_of(who);
+}
+
+worker_files::worker_files(const char* kind, worker_store store)
+  : kind_(kind), store_(std::move(store)) {
   // nop
 }
 
@@ -59,7 +64,7 @@ fs::path worker_files::folder() const {
 }
 
 fs::path worker_files::file(version at, worker_id who) const {
-  return folder() / models::checkpoint_name(at.value) / name_of(who);
+  return carried_path(store_.folder, kind_, at, who);
 }
 
 fs::path worker_files::left(worker_id who) const {
@@ -97,9 +102,9 @@ std::optional<carried_file> worker_files::read(const fs::path& path) const {
   return out;
 }
 
-// If there is a file of exactly that version, the life began there, and older
-// files led to it. If there is none, the life may have begun earlier and the
-// worker joined later: then an older file of another life may belong to a
+// If the worker has a file of exactly that version, the life began there, and
+// its older files led to it. Else the life may have begun earlier, and the
+// worker have joined later: then an older file of another life may belong to a
 // version that this life never had.
 void worker_files::sort_out(version at, worker_id who) {
   auto begins_here = life_in(file(at, who), store_.run_id).has_value();

@@ -33,7 +33,12 @@ struct worker_store {
   std::string run_id{};           ///< Files of other runs are ignored.
 };
 
-/// What is left of a file that is to be continued from.
+/// Where a worker saves what it carries with the checkpoint of a version.
+/// @param kind The folder's name.
+std::filesystem::path carried_path(const std::filesystem::path& run,
+                                   const char* kind, version at, worker_id who);
+
+/// A file that a worker goes on from.
 struct carried_file {
   std::filesystem::path path;
   models::tensor_file content;
@@ -43,7 +48,7 @@ struct carried_file {
 class worker_files {
 public:
   /// @param kind The folder's name.
-  worker_files(std::string kind, worker_store store);
+  worker_files(const char* kind, worker_store store);
 
   bool are_kept() const { return !store_.folder.empty(); }
 
@@ -87,7 +92,7 @@ private:
   void sort_out(version at, worker_id who);
   void keep(uint64_t step, std::filesystem::path path);
 
-  std::string kind_;
+  const char* kind_;
   worker_store store_;
   life_number server_{0};
   std::vector<kept_file> kept_; ///< Files of this run, by step.

@@ -277,7 +277,7 @@ inline constexpr uint32_t most_local_steps = 1000;
 
 /// Learning rate with local steps, unless given (Douillard et al. 2023,
 /// "DiLoCo: Distributed Low-Communication Training of Language Models",
-/// arXiv:2311.08105, table 5).
+/// arXiv:2311.08105).
 inline constexpr double default_outer_lr = 0.7;
 
 /// The number of epochs when no limit is given.

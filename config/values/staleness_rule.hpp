@@ -18,6 +18,17 @@ struct staleness_rule {
   bool operator==(const staleness_rule&) const = default;
 };
 
+/// How a step uses the momentum of an optimiser that has one. With both it
+/// follows the formula of torch.optim.SGD. With Nesterov's momentum several
+/// steps in between may only add to it: delayed Nesterov (Liu et al. 2024,
+/// "Asynchronous Local-SGD Training for Language Modeling", arXiv:2401.09135).
+struct momentum_use {
+  bool decays = true; ///< Before the step's gradient is added to it.
+  bool moves = true;  ///< It moves the weights, and not the gradient alone.
+
+  bool operator==(const momentum_use&) const = default;
+};
+
 /// Reads `none`, `polynomial(power=A)` or `delayed-nesterov(every=N)`. Throws
 /// `bad_value` that says what is wrong.
 staleness_rule parse_staleness_rule(std::string_view text);

@@ -5,6 +5,7 @@
 // (device_optimizer.hpp) results are the same to rounding.
 
 #include "config/text/settings.hpp"
+#include "config/values/staleness_rule.hpp"
 #include "models/layout/flat_layout.hpp"
 #include "models/optim/exact_sum.hpp"
 #include "models/optim/groups.hpp"
@@ -30,14 +31,6 @@ struct named_slot {
 
 /// The slot of `--ema-decay`: an average of the weights.
 inline constexpr std::string_view average_slot_name = "ema";
-
-/// How a step uses momentum. With both it follows the formula of PyTorch;
-/// otherwise steps in between only add to the momentum (Liu et al. 2024,
-/// arXiv:2401.09135, section 5: delayed Nesterov).
-struct momentum_use {
-  bool decays = true; ///< Before the gradient is added to it.
-  bool moves = true;  ///< With Nesterov: it moves the weights, too.
-};
 
 /// The squares of the elements of a parameter, or of a part of it.
 struct parameter_squares {
@@ -88,7 +81,7 @@ public:
   virtual void set_momentum(double momentum) { (void)momentum; }
 
   /// The same about how it is used; only `sgd` knows anything else than usual.
-  virtual void use_momentum(const momentum_use& how) { (void)how; }
+  virtual void use_momentum(const config::momentum_use& how) { (void)how; }
 
   /// Whether each parameter's step has a factor of its own.
   virtual bool has_factors() const noexcept { return false; }

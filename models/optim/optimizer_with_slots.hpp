@@ -34,10 +34,10 @@ public:
       one.momentum = momentum;
   }
 
-  void use_momentum(const momentum_use& how) final { use_ = how; }
+  void use_momentum(const config::momentum_use& how) final { use_ = how; }
 
 protected:
-  const momentum_use& use() const noexcept { return use_; }
+  const config::momentum_use& use() const noexcept { return use_; }
 
   const config::training_settings& settings() const noexcept {
     return settings_;
@@ -79,7 +79,7 @@ private:
   parameter_groups groups_;
   std::vector<named_slot> slots_;
   uint64_t steps_ = 0;
-  momentum_use use_;
+  config::momentum_use use_;
   c10::Device where_;
 };
 

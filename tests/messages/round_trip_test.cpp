@@ -64,10 +64,10 @@ auto fields(const part_report& x) {
 }
 
 auto fields(const shard_step& x) {
-  const auto& [makes, gradients, samples, lr, scale, factors, momentum, decays,
-               moves] = x;
-  return std::tuple{makes,   gradients,      samples, lr.value, scale.value,
-                    factors, momentum.value, decays,  moves};
+  const auto& [makes, gradients, samples, lr, scale, factors, momentum, use] =
+    x;
+  return std::tuple{makes,       gradients, samples,        lr.value,
+                    scale.value, factors,   momentum.value, use};
 }
 
 auto fields(const shard_squares& x) {
@@ -210,8 +210,7 @@ TEST_CASE("messages between worker and server come through the wire") {
                           0.2,
                           {0.3, 2},
                           0.9,
-                          false,
-                          false});
+                          {false, true}});
   check_fields(shard_squares{{0x1p-80, 3.5}});
   check_fields(shard_measures{{{3, {{0x1p-80, 3.5}}, {{4}}}, {4, {}, {}}}});
   check_fields(shard_state{version{9},

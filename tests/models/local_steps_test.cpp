@@ -200,7 +200,7 @@ TEST_CASE("numbers that are not finite are in the difference") {
   CHECK(!difference.isfinite().any().item<bool>());
 }
 
-// Liu et al. 2024, arXiv:2401.09135, algorithm 3 with c = 0, in its own words.
+// Liu et al. 2024, arXiv:2401.09135, with c = 0: the formula as written there.
 TEST_CASE("delayed Nesterov steps as in the paper") {
   at::manual_seed(5);
   constexpr int period = 4;

@@ -92,10 +92,6 @@ TEST_CASE("buffered closes its last step with fewer gradients") {
   CHECK(text(it.leave(w1)) == "update 0");
 }
 
-TEST_CASE("buffered with K = 1 decides as async") {
-  decide_alike(read_spec("async", 5), read_spec("buffered(size=1)", 5));
-}
-
 TEST_CASE("buffered: mean staleness is (N-1)/K for any compute time") {
   for (auto& takes : {exponential_time(0.5, 0.5), constant_time(1)})
     for (uint32_t size : {2, 4, 8}) {

@@ -304,5 +304,5 @@ TEST_CASE("async applies every gradient at once and nobody waits") {
   CHECK(cluster.pull(0) == "release 0");
   CHECK(cluster.push(0) == "update 0, release 0");
   CHECK(cluster.leave(1) == "");
-  CHECK(cluster.now() == "async v=3 members=0");
+  CHECK(cluster.now() == "async k=1 v=3 members=0 gradients=");
 }

@@ -23,10 +23,9 @@ auto is_joined(uint32_t who, uint64_t life) {
 void kill_a_worker(const std::string& policy, const flags& more = {},
                    uint64_t epochs = 15) {
   process_fixture on{recorded};
-  auto server = on.listening_server(
-    flags{"--policy", policy, "--workers", "3", "--epochs",
-          std::to_string(epochs)} +
-    more);
+  auto server = on.listening_server(flags{"--policy", policy, "--workers", "3",
+                                          "--epochs", std::to_string(epochs)} +
+                                    more);
   auto workers = workers_of(on, 2);
   on.await(server, "two workers", is_joined(1, 1));
   workers.push_back(on.worker()); // It gets rank 2: the others have joined.

@@ -4,7 +4,6 @@
 #include "actors/worker/local_round.hpp"
 #include "actors/worker/report_sum.hpp"
 #include "config/text/failure.hpp"
-#include "models/storage/checkpoint.hpp"
 
 #include <utility>
 
@@ -63,9 +62,7 @@ auto recomputed_rounds::state_of(worker_id who, uint64_t steps) -> numbers {
 
 auto recomputed_rounds::state_at_start(worker_id who, uint64_t steps) const
   -> numbers {
-  auto path = states_.folder / inner_optimizer_kind /
-              models::checkpoint_name(start_.value) /
-              ("worker-" + to_string(who) + ".safetensors");
+  auto path = carried_path(states_.folder, inner_optimizer_kind, start_, who);
   std::error_code error;
   if (std::filesystem::exists(path, error)) {
     auto out = inner_numbers_in({path, models::read_safetensors(path)});

@@ -77,7 +77,7 @@ TEST_CASE("a checkpoint has the state after the gradients that it contains",
   home at;
   auto uut = at.make();
   uut.begin(life_number{1}, version{0}, who);
-  uut.write(version{0}, pushed(0)); // There is none yet.
+  uut.write(version{0}, pushed(0)); // The optimiser has made no step.
   CHECK(at.found(0) == nullptr);
   uut.keep(pushed(1), state_after(4));
   uut.keep(pushed(2), state_after(8));
