@@ -116,7 +116,9 @@ std::string command_of_agent(std::span<const parcel_file> program) {
 std::string command_to_store(const std::string& folder) {
   auto script =
     in_one_line({"umask 077; cd \"$1\" && t=part-$$ && mkdir $t &&",
-                 "if tar -xf - -C $t && mv $t/* . ; then rmdir $t;",
+                 // -m: their age counts from now, or a launch of another host
+                 // with the same home could remove them as unused.
+                 "if tar -xmf - -C $t && mv $t/* . ; then rmdir $t;",
                  "echo troupe-launch stored; else rm -rf $t; exit 1; fi"});
   return "exec /bin/sh -c '" + script + "' troupe " + quoted(folder);
 }
