@@ -216,6 +216,11 @@ using lead_actor = parameter_server_actor::extend<
   // Timer: the window of the policy that began at this version is over. Also
   // sent by a replay.
   result<void>(tick_atom, version),
+  // The run goes on with this policy, written as in --policy. Answers, when
+  // that is durable, with the version from which on it holds. Also sent by a
+  // replay. Errors: settings_conflict: this run cannot have it; failed: not
+  // now; shutting_down.
+  result<version>(policy_atom, std::string),
   // A signal arrived: ends the run with a checkpoint, a last score and the
   // summary.
   result<void>(stop_atom)>;

@@ -86,6 +86,7 @@ void put(const config::run_description& from, proto::RunDescription& to) {
     one->set_key(what.key);
     one->set_before(what.before);
     one->set_after(what.after);
+    one->set_live(what.live);
   }
 }
 
@@ -99,8 +100,8 @@ config::run_description description_of(const proto::RunDescription& from) {
   out.network_sha256 = from.network_sha256();
   out.init = {from.init().file(), from.init().sha256(), from.init().skip()};
   for (const auto& one : from.changes())
-    out.changes.push_back(
-      {one.step(), one.life(), one.key(), one.before(), one.after()});
+    out.changes.push_back({one.step(), one.life(), one.key(), one.before(),
+                           one.after(), one.live()});
   return out;
 }
 

@@ -105,6 +105,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe_atoms, caf::first_custom_type_id + 200)
   CAF_ADD_ATOM(troupe_atoms, troupe, norm_atom)
   CAF_ADD_ATOM(troupe_atoms, troupe, measure_atom)
   CAF_ADD_ATOM(troupe_atoms, troupe, sum_atom)
+  CAF_ADD_ATOM(troupe_atoms, troupe, policy_atom)
 
 CAF_END_TYPE_ID_BLOCK(troupe_atoms)
 

@@ -3,6 +3,7 @@
 #include "actors/admission/path_listener.hpp"
 #include "actors/links/gateway.hpp"
 #include "actors/runtime/spawning.hpp"
+#include "config/runs/policy_change.hpp"
 #include "config/runs/shared_settings.hpp"
 #include "config/text/version.hpp"
 #include "messages/protocol.hpp"
@@ -20,9 +21,15 @@ bool is_shard(const proto::Hello& hello) {
   return hello.role() == "ps";
 }
 
-/// Why the peer and this server are incompatible; empty when they are not.
-std::string misfit(const proto::Hello& hello,
-                   const config::settings& settings) {
+bool is_operator(const proto::Hello& hello) {
+  return hello.role() == "operator";
+}
+
+/// Why the peer and this server are incompatible; empty when they are not. A
+/// policy that the run had until it was changed is no conflict, and only the
+/// lead knows which policy there is now.
+std::string misfit(const proto::Hello& hello, const config::settings& settings,
+                   std::span<const config::change> changes, bool leads) {
   if (hello.protocol() != protocol_version)
     return "protocol version " + std::to_string(hello.protocol()) + " of the " +
            hello.role() + " (troupe " + hello.troupe_version() +
@@ -32,7 +39,9 @@ std::string misfit(const proto::Hello& hello,
            "); run the same release on all nodes";
   config::pairs explicit_settings;
   for (const auto& one : hello.explicit_())
-    explicit_settings.emplace_back(one.key(), one.value());
+    if (!config::is_of_before(changes, one.key(), one.value()) &&
+        (leads || !config::is_of_policy(one.key())))
+      explicit_settings.emplace_back(one.key(), one.value());
   return config::conflicts(settings, explicit_settings);
 }
 
@@ -65,8 +74,7 @@ admission_actor::behavior_type admission_state::make_behavior() {
   }};
 }
 
-caf::result<std::string, caf::strong_actor_ptr>
-admission_state::meet(const std::string& bytes) {
+auto admission_state::meet(const std::string& bytes) -> hello_result {
   proto::Hello hello;
   proto::Welcome welcome;
   welcome.set_protocol(protocol_version);
@@ -82,6 +90,8 @@ admission_state::meet(const std::string& bytes) {
     const auto& caller = self_->current_sender();
     if (refusal.empty() && parts_.given && caller)
       refusal = parts_.given->objection(caller->node(), hello.role());
+    if (refusal.empty() && is_operator(hello) && caller)
+      refusal = objection_to_operator(caller->node());
   }
   if (refusal.empty() && parts_.roster && !is_shard(hello) &&
       !parts_.roster->all()) {
@@ -96,6 +106,8 @@ admission_state::meet(const std::string& bytes) {
   const auto& from = self_->current_sender();
   if (parts_.names && from)
     parts_.names->said(from->node(), hello.name());
+  if (is_operator(hello))
+    return change_policy(hello.policy(), std::move(welcome));
   let_in(hello, welcome);
   auto ptr = [](const auto& x) {
     return caf::actor_cast<caf::strong_actor_ptr>(x);
@@ -113,6 +125,39 @@ admission_state::meet(const std::string& bytes) {
       if (one)
         parts_.given->allow(from->node(), one->id());
   return {welcome.SerializeAsString(), inside};
+}
+
+// Who joins from now on is told of the new policy. `later`: it may be had at
+// another time.
+auto admission_state::change_policy(const std::string& text,
+                                    proto::Welcome answer) -> hello_result {
+  auto asks =
+    self_->make_response_promise<std::string, caf::strong_actor_ptr>();
+  self_
+    ->request(caf::actor_cast<lead_actor>(parts_.server), caf::infinite,
+              policy_atom_v, text)
+    .then(
+      [this, asks, text, answer](version since) mutable {
+        auto& settings = parts_.settings;
+        auto& run = parts_.description;
+        auto before = settings;
+        settings = config::with_policy(settings, text);
+        auto made =
+          config::changes_between(before, settings, since.value, run.life);
+        run.changes.insert(run.changes.end(), made.begin(), made.end());
+        run.settings = config::shared_settings(settings);
+        answer.set_accepted(true);
+        answer.set_policy_since(since.value);
+        if (settings.training.momentum != before.training.momentum)
+          answer.set_momentum(settings.training.momentum);
+        asks.deliver(answer.SerializeAsString(), caf::strong_actor_ptr{});
+      },
+      [asks, answer](const caf::error& why) mutable {
+        answer.set_refusal(text_of(why));
+        answer.set_later(why != errc::settings_conflict);
+        asks.deliver(answer.SerializeAsString(), caf::strong_actor_ptr{});
+      });
+  return asks;
 }
 
 // A peer that says hello again has given up its earlier gateway.
@@ -173,8 +218,12 @@ std::string admission_state::name_nodes(proto::Welcome& welcome) const {
 }
 
 std::string admission_state::objection(const proto::Hello& hello) const {
-  if (auto why = misfit(hello, parts_.settings); !why.empty())
+  auto leads = static_cast<bool>(parts_.coordinator);
+  const auto& changes = parts_.description.changes;
+  if (auto why = misfit(hello, parts_.settings, changes, leads); !why.empty())
     return why;
+  if (is_operator(hello))
+    return leads ? "" : "it does not lead the run";
   if (!is_shard(hello))
     return {};
   if (!parts_.registrar)
@@ -185,6 +234,16 @@ std::string admission_state::objection(const proto::Hello& hello) const {
            " does not fit: the run has " +
            std::to_string(parts_.settings.cluster.shards) + " shards";
   return {};
+}
+
+// Workers have the token, too.
+std::string
+admission_state::objection_to_operator(const caf::node_id& node) const {
+  auto knows = !parts_.given || parts_.given->has_certificate(node);
+  if (knows || parts_.settings.cluster.token_file.empty())
+    return {};
+  return "a token is not enough for an operator: show a certificate with "
+         "--tls-dir, from trainer_node pki issue --role operator";
 }
 
 void admission_state::let_in(const proto::Hello& hello,

@@ -97,13 +97,16 @@ private:
     std::shared_ptr<const std::atomic<bool>> settled;
   };
 
-  caf::result<std::string, caf::strong_actor_ptr>
-  meet(const std::string& hello);
+  using hello_result = caf::result<std::string, caf::strong_actor_ptr>;
+
+  hello_result meet(const std::string& hello);
+  hello_result change_policy(const std::string& text, proto::Welcome answer);
   gateway_actor receive(const caf::actor_addr& caller);
   void send_away(const visitor& who);
   bool belongs_elsewhere(const proto::Hello& hello) const;
   std::string name_nodes(proto::Welcome& welcome) const;
   std::string objection(const proto::Hello& hello) const;
+  std::string objection_to_operator(const caf::node_id& node) const;
   void let_in(const proto::Hello& hello, proto::Welcome& welcome) const;
   void offer_paths(proto::PathOffer& offer, const gateway_actor& peer);
 

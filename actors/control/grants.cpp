@@ -53,6 +53,12 @@ std::string grants::objection(const caf::node_id& node,
          ": issue one with --role " + role;
 }
 
+bool grants::has_certificate(const caf::node_id& node) const {
+  std::lock_guard guard{mutex_};
+  auto found = members_.find(node);
+  return found != members_.end() && found->second.certificate.has_value();
+}
+
 void grants::leave(const caf::node_id& node) {
   std::lock_guard guard{mutex_};
   members_.erase(node);

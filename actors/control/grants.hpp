@@ -46,6 +46,9 @@ public:
   std::string objection(const caf::node_id& node,
                         const std::string& role) const;
 
+  /// Whether this node has shown a certificate.
+  bool has_certificate(const caf::node_id& node) const;
+
   /// The connection is closed.
   void leave(const caf::node_id& node);
 

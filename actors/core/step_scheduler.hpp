@@ -223,6 +223,12 @@ public:
   /// That window is over. @pre awaits_window(at)
   orders window_over(version at);
 
+  /// The run goes on with another policy. The gradients that the policy before
+  /// has left make one last step; whoever computes goes on computing. Throws
+  /// `run_error`, and changes nothing, if the new policy would not let all
+  /// workers begin at once. @pre !is_paused()
+  orders follow(std::unique_ptr<policies::policy> next);
+
   /// An evaluator found these metrics. Returns why the run ends, if it does.
   std::optional<std::string> scored(const config::metrics& found);
 
@@ -314,6 +320,8 @@ private:
   std::optional<std::string> end_after(version made);
   std::vector<lease_id> drop(const push_id& id, orders& out);
   update_order apply(const policies::update& step, version makes);
+  policies::update all_held() const;
+  std::vector<worker_id> members_in_policy() const;
   void release(std::span<const worker_id> who, orders& out);
   void grant(std::span<const worker_id> who);
   release_order hand_over(worker_id id, member& who);

@@ -79,6 +79,11 @@ struct window_over {
   version at;
 };
 
+/// The run goes on with this policy, written as in `--policy`.
+struct policy_changed {
+  std::string policy;
+};
+
 struct scored {
   score found;
 };
@@ -118,9 +123,9 @@ struct ended {
 using input =
   std::variant<inputs::started, inputs::enlisted, inputs::joined, inputs::left,
                inputs::pulled, inputs::arrived, inputs::deadline_passed,
-               inputs::window_over, inputs::scored, inputs::evaluators,
-               inputs::saved, inputs::stopped, inputs::failed, inputs::ending,
-               inputs::ended>;
+               inputs::window_over, inputs::policy_changed, inputs::scored,
+               inputs::evaluators, inputs::saved, inputs::stopped,
+               inputs::failed, inputs::ending, inputs::ended>;
 
 struct event {
   uint64_t number = 0; ///< 1, 2, ... within this life of the server.

@@ -133,6 +133,10 @@ void event_log_writer::fill(const inputs::window_over& cause) {
   event_.mutable_window_over()->set_version(cause.at.value);
 }
 
+void event_log_writer::fill(const inputs::policy_changed& cause) {
+  event_.mutable_policy_changed()->set_policy(cause.policy);
+}
+
 void event_log_writer::fill(const inputs::scored& cause) {
   auto& out = *event_.mutable_scored();
   out.set_version(cause.found.weights.value);

@@ -41,6 +41,7 @@ private:
   void fill(const inputs::arrived& cause);
   void fill(const inputs::deadline_passed& cause);
   void fill(const inputs::window_over& cause);
+  void fill(const inputs::policy_changed& cause);
   void fill(const inputs::scored& cause);
   void fill(const inputs::evaluators& cause);
   void fill(const inputs::saved&) {}

@@ -30,10 +30,11 @@ enum class bug : uint8_t {
   gives_up_at_once,        ///< A worker that is refused never tries again.
   part_of_another,         ///< A rank gets samples of the next rank's part.
   own_norm_counts,         ///< A worker's own norms are among the others'.
-  pause_ignored            ///< Steps are made with fewer than MIN workers.
+  pause_ignored,           ///< Steps are made with fewer than MIN workers.
+  held_forgotten ///< A change of the policy forgets gradients that are held.
 };
 
-inline constexpr auto last_bug = bug::pause_ignored;
+inline constexpr auto last_bug = bug::held_forgotten;
 
 #ifdef TROUPE_MUTATIONS
 

@@ -214,6 +214,16 @@ void metrics_log::checkpoint(uint64_t step, double time,
   file_.append(text_of(line));
 }
 
+void metrics_log::policy_changed(uint64_t step, double time,
+                                 std::string_view policy,
+                                 std::optional<double> momentum) {
+  auto line = line_of("policy", step, time);
+  line["policy"] = policy;
+  if (momentum)
+    line["momentum"] = *momentum;
+  file_.append(text_of(line));
+}
+
 void metrics_log::warning(uint64_t step, double time, std::string_view text) {
   auto line = line_of("warning", step, time);
   line["text"] = text;

@@ -121,6 +121,11 @@ public:
 
   void checkpoint(uint64_t step, double time, std::string_view name);
 
+  /// From this step on the run has another policy.
+  /// @param momentum If it has changed, too.
+  void policy_changed(uint64_t step, double time, std::string_view policy,
+                      std::optional<double> momentum);
+
   /// A warning that did not end the run.
   void warning(uint64_t step, double time, std::string_view text);
 

@@ -70,6 +70,12 @@ struct members {
   std::vector<worker_id> absent;  ///< Who has left and not come back.
 };
 
+/// The run goes on with this policy.
+struct policy_changed {
+  std::string policy;
+  std::optional<double> momentum; ///< If it has changed, too.
+};
+
 struct dropped {
   worker_id who;
   uint64_t staleness = 0;
@@ -130,10 +136,10 @@ struct note {
   double time = 0; ///< s since the run began, on the run's clock.
   std::variant<notes::started, notes::resumed, notes::update, notes::evaluation,
                notes::joined, notes::left, notes::first_gradient,
-               notes::members, notes::dropped, notes::cancelled, notes::refused,
-               notes::epoch, notes::checkpoint, notes::warning,
-               notes::standstill, notes::stopping, notes::early_summary,
-               notes::finished>
+               notes::members, notes::policy_changed, notes::dropped,
+               notes::cancelled, notes::refused, notes::epoch,
+               notes::checkpoint, notes::warning, notes::standstill,
+               notes::stopping, notes::early_summary, notes::finished>
     what;
 };
 

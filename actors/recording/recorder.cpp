@@ -6,6 +6,7 @@
 #include "config/sources/resolve.hpp"
 #include "config/text/one_line.hpp"
 #include "config/text/text.hpp"
+#include "config/text/value.hpp"
 
 #include <cmath>
 #include <cstdio>
@@ -206,6 +207,13 @@ std::string recorder_state::name_of(worker_id who) const {
 }
 
 // -- the run ------------------------------------------------------------------
+
+void recorder_state::put(const note& at, const notes::policy_changed& entry) {
+  metrics_.policy_changed(at.step, at.time, entry.policy, entry.momentum);
+  say("policy       " + entry.policy + " from step " + std::to_string(at.step) +
+      " on" +
+      (entry.momentum ? ", momentum " + config::print(*entry.momentum) : ""));
+}
 
 void recorder_state::put(const note& at, const notes::started& entry) {
   if (parts_.resume_step)

@@ -72,6 +72,7 @@ private:
   void put(const note& at, const notes::members& entry);
   void put(const note& at, const notes::dropped& entry);
   void put(const note& at, const notes::cancelled& entry);
+  void put(const note& at, const notes::policy_changed& entry);
   void put(const note& at, const notes::refused& entry);
   void put(const note& at, const notes::epoch& entry);
   void put(const note& at, const notes::checkpoint& entry);

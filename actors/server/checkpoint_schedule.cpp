@@ -95,13 +95,19 @@ void checkpoint_schedule::write_best(snapshot_ptr state) {
   write_next();
 }
 
+void checkpoint_schedule::write_settings(snapshot_ptr state) {
+  next_settings_ = std::move(state);
+  write_next();
+}
+
 void checkpoint_schedule::give_up() {
   next_ = nullptr;
+  next_settings_ = nullptr;
   next_best_ = nullptr;
 }
 
 void checkpoint_schedule::write_next() {
-  auto& next = next_ ? next_ : next_best_;
+  auto& next = next_settings_ ? next_settings_ : next_ ? next_ : next_best_;
   if (writing_ || !next)
     return;
   writing_ = true;

@@ -63,6 +63,9 @@ public:
   /// Writes these weights as the best.
   void write_best(snapshot_ptr state);
 
+  /// Writes what the run's settings are now.
+  void write_settings(snapshot_ptr state);
+
   /// Discards all snapshots that are not being written yet.
   void give_up();
 
@@ -71,7 +74,7 @@ public:
 
   bool is_idle() const {
     return collecting_ == 0 && keeping_ == 0 && !writing_ && !next_ &&
-           !next_best_;
+           !next_settings_ && !next_best_;
   }
 
 private:
@@ -91,6 +94,7 @@ private:
   bool closed_ = false;
   snapshot_ptr next_;      ///< Waits for the writer; a newer one replaces it.
   snapshot_ptr next_best_; ///< The same for the best weights.
+  snapshot_ptr next_settings_; ///< The same for the settings of the run.
 };
 
 } // namespace troupe

@@ -5,6 +5,7 @@
 #include "config/text/one_line.hpp"
 #include "models/storage/best_weights.hpp"
 #include "models/storage/checkpoint.hpp"
+#include "models/storage/durable_file.hpp"
 
 #include <exception>
 #include <functional>
@@ -58,6 +59,8 @@ caf::result<std::string>
 checkpoint_writer_state::write(const snapshot_ptr& state) try {
   require_finite(*state);
   require_claim();
+  if (state->settings)
+    return write_settings(*state);
   if (state->best)
     return write_best(*state);
   auto path = write_files(parts_.folder, *state, [this] { require_claim(); });
@@ -81,6 +84,23 @@ std::string checkpoint_writer_state::write_best(const snapshot& state) const {
                      state.manifest.run_id(),
                      state_dict_of(state, batches, true));
   return models::best_weights_file;
+}
+
+// The next life may begin from the newest checkpoint.
+std::string
+checkpoint_writer_state::write_settings(const snapshot& state) const {
+  constexpr const char* file = "config.ini";
+  models::replace_file(parts_.folder.parent_path() / file, *state.settings);
+  auto all = models::list_checkpoints(parts_.folder);
+  if (all.empty())
+    return file;
+  auto manifest = models::read_manifest(all.back().path);
+  manifest.set_config_ini(state.manifest.config_ini());
+  manifest.set_config_digest(state.manifest.config_digest());
+  *manifest.mutable_description() = state.manifest.description();
+  *manifest.mutable_policy() = state.manifest.policy();
+  models::replace_manifest(all.back().path, std::move(manifest));
+  return file;
 }
 
 } // namespace troupe

@@ -32,6 +32,7 @@ private:
   caf::result<std::string> write(const snapshot_ptr& state);
   void require_claim() const;
   std::string write_best(const snapshot& state) const;
+  std::string write_settings(const snapshot& state) const;
 
   checkpoint_writer_parts parts_;
 };

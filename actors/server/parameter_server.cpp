@@ -1,6 +1,11 @@
 #include "actors/server/parameter_server.hpp"
 
 #include "actors/runtime/run_is_over.hpp"
+#include "actors/server/restore.hpp"
+#include "config/report/report.hpp"
+#include "config/runs/policy_change.hpp"
+#include "config/runs/shared_settings.hpp"
+#include "config/schema/policies.hpp"
 #include "config/text/failure.hpp"
 
 #include <ATen/Parallel.h>
@@ -68,6 +73,9 @@ lead_actor::behavior_type parameter_server_state::make_behavior() {
       pass_deadline(who, life);
     },
     [this](tick_atom, version at) { pass_window(at); },
+    [this](policy_atom, const std::string& text) {
+      return change_policy(text);
+    },
     [this](stop_atom) { stop(); },
   };
 }
@@ -142,6 +150,57 @@ void parameter_server_state::pass_window(version at) {
     if (!ending_.begun() && scheduler_.awaits_window(at))
       decide(inputs::window_over{at}, scheduler_.window_over(at));
   });
+}
+
+caf::result<version>
+parameter_server_state::change_policy(const std::string& text) {
+  auto asks = self_->make_response_promise<version>();
+  in_order([this, asks, text]() mutable {
+    try {
+      follow(text);
+      changing_.push_back(asks);
+    } catch (const usage_error& why) {
+      asks.deliver(caf::make_error(errc::settings_conflict, one_line(why)));
+    } catch (const failure& why) {
+      asks.deliver(caf::make_error(errc::failed, "policy " + text + ": " +
+                                                   std::string{why.what()}));
+    }
+  });
+  return asks;
+}
+
+// A replay saves at other times than the run did.
+void parameter_server_state::follow(const std::string& text) {
+  auto next = config::with_policy(parts_.settings, text);
+  if (parts_.exchange && !config::facts_of(next.policy).summable)
+    throw usage_error("policy " + text +
+                      ": the GPUs of this run add up the gradients of all "
+                      "workers, as only sync does; start it with "
+                      "--device cpu, or --transport tcp, for other policies");
+  if (ending_.begun())
+    throw run_error("the run is ending");
+  if (scheduler_.is_paused())
+    throw run_error("the run pauses until there are enough workers: try "
+                    "again when it goes on");
+  if (parts_.keeps_time && !checkpoints_.is_idle())
+    throw run_error("a checkpoint is being written: try again in a moment");
+  auto decided = scheduler_.follow(
+    policies::make_policy(make_policy_spec(next, parts_.rules)));
+  auto& run = parts_.description;
+  auto made = config::changes_between(parts_.settings, next,
+                                      scheduler_.current().value, run.life);
+  run.changes.insert(run.changes.end(), made.begin(), made.end());
+  auto momentum = next.training.momentum;
+  if (momentum != parts_.settings.training.momentum)
+    pipeline_.set_momentum(momentum);
+  parts_.settings = std::move(next);
+  run.settings = config::shared_settings(parts_.settings);
+  decide(inputs::policy_changed{config::call_of(parts_.settings.policy)},
+         std::move(decided));
+  auto out = std::make_shared<snapshot>();
+  describe(*out);
+  out->settings = config::to_ini(parts_.settings, run.changes);
+  checkpoints_.write_settings(std::move(out));
 }
 
 namespace {

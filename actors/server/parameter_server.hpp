@@ -153,6 +153,8 @@ private:
   void look_at_turns();
   void pass_deadline(worker_id who, life_number life);
   void pass_window(version at);
+  caf::result<version> change_policy(const std::string& text);
+  void follow(const std::string& text);
   void push_arrived(const arrived_push& push) override;
   void push_refused(const arrived_push& push, errc why,
                     const std::string& reason) override;
@@ -246,7 +248,9 @@ private:
   std::optional<std::string> weights_sha256_;
   std::optional<std::string> state_sha256_;
   next_members next_;
-  bool told_to_stop_ = false;    ///< By a signal.
+  bool told_to_stop_ = false; ///< By a signal.
+  /// Who has changed the policy, until that is durable; and since when it is.
+  std::vector<caf::typed_response_promise<version>> changing_;
   std::optional<double> end_by_; ///< On the run's clock, if told to stop.
   /// Inputs that came while a decision's steps were made, in their order.
   std::deque<std::function<void()>> waiting_;

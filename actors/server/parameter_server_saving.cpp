@@ -64,7 +64,10 @@ void parameter_server_state::state_collected(const snapshot& state) try {
 
 void parameter_server_state::state_saved(const snapshot& state,
                                          const std::string& name) {
-  if (state.best)
+  if (state.settings)
+    for (auto& asks : std::exchange(changing_, {}))
+      asks.deliver(version{state.manifest.step()});
+  else if (state.best)
     best_ = {state.best->weights.value, state.best->metrics};
   else
     tell(inputs::saved{version{state.manifest.step()}, name}, {});

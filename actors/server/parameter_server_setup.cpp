@@ -140,9 +140,13 @@ step_pipeline_parts parameter_server_state::pipeline_parts() {
   out.shards = &shards_;
   out.self = self_;
   out.exchange = spawn_exchange_front(self_->system(), parts_.exchange);
-  if (out.settings.momentum_by_workers.value_or(false) &&
-      parts_.settings.cluster.is_elastic())
-    out.momentum = config::facts_of(parts_.settings.policy).momentum;
+  if (parts_.settings.cluster.is_elastic())
+    out.momentum = [this](uint32_t members) -> std::optional<double> {
+      const auto& settings = parts_.settings;
+      if (!settings.training.momentum_by_workers.value_or(false))
+        return std::nullopt;
+      return config::facts_of(settings.policy).momentum(members);
+    };
   return out;
 }
 

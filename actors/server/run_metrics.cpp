@@ -1,6 +1,7 @@
 #include "actors/server/run_metrics.hpp"
 
 #include "actors/core/take_held.hpp"
+#include "config/runs/policy_change.hpp"
 #include "config/schema/policies.hpp"
 
 #include <algorithm>
@@ -85,6 +86,15 @@ void run_metrics::on_event(const event& entry) {
     record(entry.newest, notes::cancelled{who});
   if (const auto* waits = std::exchange(arrived_, nullptr))
     held_.emplace(waits->id, *waits);
+  if (const auto* now = std::get_if<inputs::policy_changed>(&entry.what)) {
+    auto next = config::with_policy(parts_.settings, now->policy);
+    auto momentum = next.training.momentum;
+    auto changes = momentum != parts_.settings.training.momentum;
+    parts_.settings = std::move(next);
+    record(entry.newest,
+           notes::policy_changed{now->policy, changes ? std::optional{momentum}
+                                                      : std::nullopt});
+  }
 }
 
 // Most gradients are decided on as they arrive: those are never held.

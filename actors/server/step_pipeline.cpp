@@ -183,8 +183,12 @@ auto step_pipeline::begin(const cores::update_order& order, double rate)
   step out;
   out.what.makes = order.makes;
   out.what.lr = rate;
+  auto momentum = momentum_;
   if (parts_.momentum && order.members > 0)
-    out.what.momentum = parts_.momentum(order.members);
+    if (auto found = parts_.momentum(order.members))
+      momentum = found;
+  if (momentum)
+    out.what.momentum = *momentum;
   out.what.use = order.momentum;
   for (const auto& part : order.gradients) {
     auto held = cores::take_held(held_, part.id);

@@ -30,8 +30,9 @@ struct step_pipeline_parts {
   lead_actor::pointer self = nullptr;
   /// Where gradients are added up that are only offered; or null.
   node_exchange exchange{};
-  /// The momentum of a step with so many members; empty: it is fixed.
-  std::function<double(uint32_t members)> momentum{};
+  /// The momentum of a step with so many members; nothing or empty: it is
+  /// fixed.
+  std::function<std::optional<double>(uint32_t members)> momentum{};
 };
 
 class step_pipeline {
@@ -61,6 +62,10 @@ public:
 
   /// Whether the nodes get the weights of this version from an exchange.
   bool gathers(version of) const { return gathered_ == of; }
+
+  /// The next steps have this momentum, where it does not follow from the
+  /// number of members.
+  void set_momentum(double momentum) { momentum_ = momentum; }
 
   /// Forgets all gradients: no more steps will be made.
   void clear();
@@ -98,7 +103,8 @@ private:
   std::deque<std::pair<cores::update_order, double>> ordered_;
   version before_; ///< The version that the decision's first step begins from.
   version made_;   ///< The newest version.
-  version gathered_; ///< The newest one of a step with a sum.
+  version gathered_;               ///< The newest one of a step with a sum.
+  std::optional<double> momentum_; ///< Nothing: that of the settings.
   std::optional<cores::orders> decided_; ///< What is being carried out.
   bool shards_are_told_ = false;         ///< Of all its steps.
 };

@@ -33,6 +33,10 @@ struct snapshot {
   std::shared_ptr<models::checkpoint_drafts> drafts;
   /// If set, this is not for a checkpoint, but for the best weights so far.
   std::optional<score> best;
+  /// If set, this is not for a checkpoint either: the settings of the run have
+  /// changed. They go to config.ini, for which this is the text, and with the
+  /// manifest's description to the newest checkpoint.
+  std::optional<std::string> settings;
   /// Steps of earlier checkpoints that stay, however many newer ones there are.
   std::vector<uint64_t> stays;
 };

@@ -8,6 +8,7 @@
 #include "actors/runtime/inline_execution.hpp"
 #include "actors/server/parameter_server.hpp"
 #include "apps/checkpoint/checkpoint.hpp"
+#include "apps/cli/ctl.hpp"
 #include "apps/cli/error_file.hpp"
 #include "apps/cli/joint_end.hpp"
 #include "apps/cli/leash.hpp"
@@ -361,6 +362,8 @@ int main(int argc, char** argv) {
       return static_cast<int>(app::data_verb({argv + 2, argv + argc}));
     if (argc > 1 && std::string_view{argv[1]} == "checkpoint")
       return static_cast<int>(app::checkpoint_verb({argv + 2, argv + argc}));
+    if (argc > 1 && std::string_view{argv[1]} == "ctl")
+      return static_cast<int>(app::ctl_verb({argv + 2, argv + argc}));
     if (argc > 1 && std::string_view{argv[1]} == "pki")
       return static_cast<int>(app::pki_verb({argv + 2, argv + argc}));
     app::signal_pump signals;

@@ -8,11 +8,15 @@
 #include "apps/lab/simulation/fault_draw.hpp"
 #include "apps/lab/simulation/fault_injector.hpp"
 #include "apps/lab/simulation/invariant_checker.hpp"
+#include "apps/lab/simulation/policy_changes.hpp"
 #include "apps/lab/simulation/stalling_recorder.hpp"
 #include "apps/trainer_node/one_process_cluster.hpp"
 #include "apps/trainer_node/participants.hpp"
+#include "config/runs/policy_change.hpp"
+#include "config/runs/shared_settings.hpp"
 #include "config/text/failure.hpp"
 #include "config/values/outliers.hpp"
+#include "messages/run_record.hpp"
 #include "models/storage/checkpoint.hpp"
 
 #include <nlohmann/json.hpp>
@@ -82,6 +86,13 @@ public:
     if (has_evaluator(all_))
       add_evaluator();
     add_fault_injector();
+    simulation::spawn_policy_changes(
+      all_.system,
+      config::parse_policy_changes(settings().simulation.policy_changes),
+      [this] {
+        return server_ ? std::optional{server_->with.lead} : std::nullopt;
+      },
+      voice(options_.silent));
   }
 
   void stop() {
@@ -214,9 +225,20 @@ private:
     training.overwrite = false;
     auto from = find_origin(plan_.config.values, say,
                             {plan_.from.directory.lock, nullptr});
+    take_policy(from);
     plan_ = plan_server(plan_.config, plan_.data, from, say);
     choose_devices(plan_.computing);
     begin(plan_, say);
+  }
+
+  /// The run has the policy of its checkpoint, which may have changed.
+  void take_policy(const origin& from) {
+    auto& own = plan_.config.values;
+    config::take_policy(own, config::shared_settings(settings()));
+    if (from.checkpoint)
+      config::take_policy(own,
+                          description_of(from.checkpoint->manifest).settings);
+    watch_->follow(make_policy_spec(own));
   }
 
   void fail_server() {

@@ -3,6 +3,7 @@
 #include "apps/lab/faulty_cluster.hpp"
 #include "apps/lab/replay_cluster.hpp"
 #include "apps/lab/replay_plan.hpp"
+#include "apps/lab/simulation/policy_changes.hpp"
 #include "apps/trainer_node/autocast.hpp"
 #include "apps/trainer_node/server_life.hpp"
 #include "apps/trainer_node/server_plan.hpp"
@@ -48,6 +49,11 @@ virtual_cluster start_healthy(const virtual_members& all, server_plan plan,
   auto life =
     open_server(all.system, options, std::move(plan.parts), plan.from);
   start_members(all, life.with);
+  simulation::spawn_policy_changes(
+    all.system,
+    config::parse_policy_changes(all.settings().simulation.policy_changes),
+    [lead = life.with.lead] { return std::optional{lead}; },
+    voice(options.silent));
   return {[lead = life.with.lead] {
     anon_send(lead, stop_atom_v);
   }};

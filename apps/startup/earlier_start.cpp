@@ -3,6 +3,7 @@
 #include "apps/startup/next_life.hpp"
 #include "config/run_folder/train_dir.hpp"
 #include "config/text/failure.hpp"
+#include "messages/run_record.hpp"
 #include "models/storage/best_weights.hpp"
 #include "models/storage/durable_file.hpp"
 
@@ -20,7 +21,8 @@ constexpr uint64_t longest_ini = 1 << 20;
 config::earlier_run run_of(const fs::path& at,
                            const proto::Manifest& manifest) {
   auto above = fs::absolute(at).lexically_normal().parent_path();
-  return {at.string(), manifest.config_ini(), true, above.parent_path()};
+  return {at.string(), manifest.config_ini(), true, above.parent_path(),
+          description_of(manifest).changes};
 }
 
 /// A run that left no checkpoint is started again, with the settings in its

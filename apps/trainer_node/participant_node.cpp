@@ -15,6 +15,7 @@
 #include "apps/trainer_node/participant_plan.hpp"
 #include "apps/trainer_node/participants.hpp"
 #include "apps/trainer_node/segment_places.hpp"
+#include "config/runs/policy_change.hpp"
 #include "config/runs/shared_settings.hpp"
 #include "config/schema/paths.hpp"
 #include "config/text/failure.hpp"
@@ -170,6 +171,9 @@ remote_session_client_parts session_parts_of(const participant_plan& plan) {
   out.takes_last = plan.takes_last;
   if (const auto& device = plan.settings.training.device; device != "cpu")
     out.device = device;
+  out.goes_on = [](const std::string& key) {
+    return config::is_of_policy(key);
+  };
   out.awaits_score = plan.awaits_score;
   out.follows = plan.follows;
   out.begins_anew = plan.begins_anew;

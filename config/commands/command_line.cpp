@@ -118,8 +118,13 @@ resolved resolve_all(command_line& flags, const environment& variables,
   auto run = resumes && find ? find(result.values, starts) : std::nullopt;
   if (!run)
     return result;
+  std::vector<std::string> left_out;
+  if (run->has_weights)
+    left_out = leave_out_replaced(given.all, *run);
   auto of_run = from_run(*run, given.all, result.values.what);
   result = given.resolve_with(of_run);
+  for (const auto& line : left_out)
+    result.decisions.push_back("policy       " + line);
   if (run->has_weights)
     result.changes = require_same(result, *run, flags.changes);
   return result;
@@ -171,6 +176,12 @@ invocation parse_command_line(std::span<const std::string> arguments,
   else
     validate(all);
   return {all, what, what == action::check ? plan(all) : "", {}, {}};
+}
+
+resolved read_settings(std::span<const std::string> arguments,
+                       const environment& variables) {
+  auto flags = read_flags(arguments);
+  return resolve_all(flags, variables, {});
 }
 
 } // namespace troupe::config

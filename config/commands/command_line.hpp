@@ -42,4 +42,10 @@ invocation parse_command_line(std::span<const std::string> arguments,
                               const environment& variables,
                               const run_finder& find = {});
 
+/// The settings that these flags and variables give, for a verb that needs some
+/// of them alone: they are not checked against each other. Throws
+/// `usage_error`.
+resolved read_settings(std::span<const std::string> arguments,
+                       const environment& variables);
+
 } // namespace troupe::config

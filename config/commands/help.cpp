@@ -28,6 +28,7 @@ server, workers, an evaluator and a checkpoint writer.
   trainer_node devices              lists the CPU and the GPUs of this machine
   trainer_node data VERB ...        fetches, checks and cuts data sets
   trainer_node checkpoint VERB ...  lists, shows, verifies and exports weights
+  trainer_node ctl policy POLICY    changes the policy of a run that goes on
   trainer_node pki VERB ...         makes, shows and renews certificates
 
 )";
@@ -37,7 +38,7 @@ Every flag below a [section] is also a key of that section in the file, and the
 variable TROUPE_<SECTION>_<KEY>; --policy is the key 'name' of [policy].
 Precedence: default < file < environment < flag.
 
-launch, compare, calibrate, data, checkpoint and pki have flags of their own:
+launch, compare, calibrate, data, checkpoint, ctl and pki have flags of their own:
 trainer_node data --help.
 
 Exit status: 0 done; 1 what the run met was wrong (data, ports, peers, devices,

@@ -282,7 +282,7 @@ void check_simulation(const resolved& all) {
   if (!virtual_clock)
     for (auto id : {"simulation.compute-time", "simulation.link-rate",
                     "simulation.link-latency", "simulation.gradients",
-                    "simulation.faults"})
+                    "simulation.faults", "simulation.policy-changes"})
       if (key_of(id).get(values) != key_of(id).get(settings{}))
         refuse(all, id, "needs the virtual clock: add --clock virtual");
   if (!what.faults.empty() && !parse_random_faults(what.faults))

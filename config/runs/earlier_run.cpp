@@ -1,6 +1,7 @@
 #include "config/runs/earlier_run.hpp"
 
 #include "config/run_folder/train_dir.hpp"
+#include "config/runs/policy_change.hpp"
 #include "config/sources/ini.hpp"
 #include "config/text/failure.hpp"
 #include "config/text/text.hpp"
@@ -84,6 +85,22 @@ std::vector<given> from_run(const earlier_run& run, std::span<const given> own,
     for (auto& one : out)
       if (one.what->id() == "training.network" && is_described(one.text))
         one.text = described_by(std::filesystem::absolute(*kept));
+  return out;
+}
+
+std::vector<std::string> leave_out_replaced(std::vector<given>& own,
+                                            const earlier_run& run) {
+  std::vector<std::string> out;
+  std::erase_if(own, [&](const given& one) {
+    auto is_old = one.from.where != "--change" &&
+                  is_of_before(run.changes, one.what->id(), one.text);
+    if (is_old)
+      out.push_back(one.cite() +
+                    " is what the run had until it was changed "
+                    "while it ran; --change " +
+                    one.what->id() + "=" + shown(one.text) + " goes back");
+    return is_old;
+  });
   return out;
 }
 

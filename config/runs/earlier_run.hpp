@@ -29,6 +29,7 @@ struct earlier_run {
   bool has_weights = true;
   /// Its run directory, which may have been moved; empty if it is unknown.
   std::filesystem::path folder = {};
+  std::vector<change> changes = {}; ///< Since it began.
 };
 
 /// Finds the run that a start with these settings resumes; nothing if there is
@@ -49,6 +50,12 @@ bool goes_on(const settings& all);
 /// Throws `usage_error` if the run's configuration is invalid.
 std::vector<given> from_run(const earlier_run& run, std::span<const given> own,
                             role duty);
+
+/// Removes given values that the run had until they were changed while it ran:
+/// a script that always starts alike goes on with the run as it is. A value of
+/// `--change` stays. Returns a line about each.
+std::vector<std::string> leave_out_replaced(std::vector<given>& own,
+                                            const earlier_run& run);
 
 /// All settings of the cluster in this run's configuration.
 pairs shared_settings_of(const earlier_run& run);

@@ -92,4 +92,27 @@ uint64_t gradients_per_step(const settings& all) {
     .gradients_per_step(arguments_of(all.policy), all.cluster.workers);
 }
 
+std::vector<timed_policy> parse_policy_changes(std::string_view text) {
+  std::vector<timed_policy> out;
+  while (!trim(text).empty()) {
+    auto end = std::min(text.find(';'), text.size());
+    auto one = trim(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    auto blank = std::min(one.find(' '), one.size());
+    timed_policy next;
+    next.policy = trim(one.substr(blank));
+    try {
+      next.at = parse<double>(one.substr(0, blank));
+    } catch (const bad_value&) {
+      next.at = -1;
+    }
+    if (next.at < 0 || next.at > 1e9 || next.policy.empty())
+      throw bad_value("each change is a time in seconds and a policy, as in "
+                      "'30 ssp(staleness=3)'");
+    read_given(find_policy(name_of_call(next.policy)).schema, next.policy);
+    out.push_back(std::move(next));
+  }
+  return out;
+}
+
 } // namespace troupe::config

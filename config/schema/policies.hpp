@@ -84,6 +84,15 @@ const policy_facts& facts_of(const policy_settings& chosen);
 /// Gradients that make one update of the weights.
 uint64_t gradients_per_step(const settings& all);
 
+/// A policy that takes over in a virtual run.
+struct timed_policy {
+  double at = 0;      ///< Virtual seconds since the start.
+  std::string policy; ///< As in `--policy`.
+};
+
+/// Reads "30 async; 60 ssp(staleness=3)". Throws `bad_value`.
+std::vector<timed_policy> parse_policy_changes(std::string_view text);
+
 /// Its parameters, with defaults for those that are not given.
 arguments arguments_of(const policy_settings& chosen);
 

@@ -251,6 +251,13 @@ std::string faults(std::string& value) {
   });
 }
 
+std::string policy_changes(const std::string& value) {
+  return reason([&]() -> std::string {
+    parse_policy_changes(value);
+    return "";
+  });
+}
+
 std::string device(std::string& value) {
   value = in_small_letters(value);
   auto index = value.starts_with("cuda:") ? value.substr(5) : "0";

@@ -65,5 +65,6 @@ std::string rate(const std::string& value);  ///< A number above 0.
 std::string delay(const std::string& value); ///< Seconds, 0 or more.
 std::string device(std::string& value);
 std::string faults(std::string& value); ///< A path, or random(...).
+std::string policy_changes(const std::string& value);
 
 } // namespace troupe::config::rules

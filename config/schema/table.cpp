@@ -367,6 +367,10 @@ void add_simulation(std::vector<key>& table) {
          "virtual clock: what breaks and when; every promise of the cluster is "
          "checked meanwhile",
          rules::faults);
+  at.add("policy-changes", &s::policy_changes, scope::node, "S POLICY;...",
+         "virtual clock: after S seconds the run goes on with another policy, "
+         "as ctl policy does it",
+         rules::policy_changes);
 }
 
 } // namespace

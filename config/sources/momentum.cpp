@@ -65,4 +65,17 @@ void fill_in_momentum(resolved& all) {
   fill_in_delayed_nesterov(all);
 }
 
+settings with_usual_momentum(settings of) {
+  resolved out;
+  out.values = of;
+  out.values.training.momentum = training_settings{}.momentum;
+  out.values.training.momentum_by_workers.reset();
+  fill_in_momentum(out);
+  const auto& found = out.values.training;
+  of.training.momentum = found.momentum;
+  of.training.momentum_by_workers = found.momentum_by_workers;
+  of.training.nesterov = of.training.nesterov && found.momentum > 0;
+  return of;
+}
+
 } // namespace troupe::config

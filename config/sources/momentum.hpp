@@ -11,4 +11,7 @@ namespace troupe::config {
 /// learning rate of the server.
 void fill_in_momentum(resolved& all);
 
+/// The settings with the momentum that they would have if none was given.
+settings with_usual_momentum(settings of);
+
 } // namespace troupe::config

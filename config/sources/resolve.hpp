@@ -63,13 +63,15 @@ struct given {
   std::string cite() const;
 };
 
-/// A setting that a start of the run changed deliberately (`--change`).
+/// A setting that was changed deliberately: by a start of the run
+/// (`--change`), or while it ran (`trainer_node ctl`).
 struct change {
-  uint64_t step = 0;  ///< Version of the weights at that start.
-  uint32_t life = 0;  ///< Life of the server at that start.
+  uint64_t step = 0;  ///< Version of the weights then.
+  uint32_t life = 0;  ///< Life of the server then.
   std::string key;    ///< "training.lr"
   std::string before; ///< Empty: it was not set.
   std::string after;
+  bool live = false; ///< While it ran.
 
   bool operator==(const change&) const = default;
 };

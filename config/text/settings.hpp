@@ -361,6 +361,8 @@ struct simulation_settings {
   std::string link_latency;       ///< s; empty: none.
   std::string gradients = "real"; ///< real | none
   std::string faults; ///< A file of faults, or random(SEED); empty: none.
+  /// "30 async; 60 ssp(staleness=3)": at so many seconds the policy changes.
+  std::string policy_changes;
 
   bool operator==(const simulation_settings&) const = default;
 };

@@ -26,6 +26,13 @@ inline uint64_t workers_that_stay(uint64_t number, uint32_t workers) {
   return workers - gone;
 }
 
+/// What the run may go on with after a while.
+inline std::string later_policy(uint64_t number, bool also_ssp) {
+  static const char* all[] = {"sync",  "backup",           "quorum(window=0.3)",
+                              "async", "buffered(size=2)", "ssp(staleness=1)"};
+  return all[number % (also_ssp ? std::size(all) : std::size(all) - 1)];
+}
+
 /// The arguments of a run by its number: over all policies, sizes and speeds.
 inline std::vector<std::string> soak_arguments(uint64_t number) {
   struct choice {
@@ -99,6 +106,12 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
     result.insert(result.end(), {"--sharding", "static"});
   if (number % 8 == 1)
     result.emplace_back("--drop-last");
+  if (number % 6 == 2)
+    result.insert(result.end(), {"--policy-changes",
+                                 std::to_string(2 + number % 5) + " " +
+                                   later_policy(number, !ends_with_epoch) +
+                                   "; " + std::to_string(9 + number % 7) + " " +
+                                   later_policy(number / 6, !ends_with_epoch)});
   if (number % 13 == 4)
     result.insert(result.end(), {"--local-steps", "3"});
   return result;

@@ -31,6 +31,7 @@ void add(simulation::fault_counts& sum, const simulation::fault_counts& x) {
   sum.returns += x.returns;
   sum.hung += x.hung;
   sum.again += x.again;
+  sum.fences += x.fences;
 }
 
 void show(const simulation::fault_counts& x) {
@@ -39,15 +40,18 @@ void show(const simulation::fault_counts& x) {
       "%-14s %8llu\n",
       std::string{to_string(static_cast<config::fault_kind>(i))}.c_str(),
       static_cast<unsigned long long>(x.enacted[i]));
-  std::printf("updates %llu, roll-backs %llu, returns %llu, refused: stale "
-              "%llu, duplicates %llu; hung %llu, leases out twice %llu\n",
-              static_cast<unsigned long long>(x.updates),
-              static_cast<unsigned long long>(x.rolled_back),
-              static_cast<unsigned long long>(x.returns),
-              static_cast<unsigned long long>(x.stale),
-              static_cast<unsigned long long>(x.duplicates),
-              static_cast<unsigned long long>(x.hung),
-              static_cast<unsigned long long>(x.again));
+  std::printf(
+    "updates %llu, roll-backs %llu, returns %llu, refused: stale "
+    "%llu, duplicates %llu; hung %llu, leases out twice %llu, changes "
+    "of the policy %llu\n",
+    static_cast<unsigned long long>(x.updates),
+    static_cast<unsigned long long>(x.rolled_back),
+    static_cast<unsigned long long>(x.returns),
+    static_cast<unsigned long long>(x.stale),
+    static_cast<unsigned long long>(x.duplicates),
+    static_cast<unsigned long long>(x.hung),
+    static_cast<unsigned long long>(x.again),
+    static_cast<unsigned long long>(x.fences));
 }
 
 } // namespace
@@ -93,4 +97,5 @@ TEST_CASE("no promise is broken under random faults") {
   CHECK(sum.duplicates >= runs / 4);
   CHECK(sum.hung >= runs / 8);
   CHECK(sum.again >= runs / 500);
+  CHECK(sum.fences >= runs / 20);
 }

@@ -75,6 +75,22 @@ void played_cluster::deal_again(worker_id who) {
   carry_out(scheduler_.deal_again(who, players_.at(who).life));
 }
 
+void played_cluster::follow(const policies::policy_spec& spec) {
+  std::map<worker_id, std::optional<lease>> before;
+  for (const auto& [who, player] : players_)
+    before[who] = player.computes;
+  auto held = held_.size();
+  auto decided = scheduler_.follow(policies::make_policy(spec));
+  if (!decided.drop.empty() || !decided.cancel.empty() ||
+      decided.updates.size() != (held > 0 ? 1 : 0) ||
+      (held > 0 && decided.updates.front().gradients.size() != held))
+    fail("a change of the policy does more than one step of what is held");
+  carry_out(decided);
+  for (const auto& [who, its] : before)
+    if (its && players_.at(who).computes != its)
+      fail("a change of the policy disturbs a computation");
+}
+
 /// Takes the lease that the worker computes, and some of those that come next.
 std::vector<lease> played_cluster::take_work(player& from) {
   std::vector<lease> out{std::exchange(from.computes, std::nullopt).value()};

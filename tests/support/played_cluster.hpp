@@ -55,6 +55,9 @@ public:
   /// Workers that rest may take the leases of this one, too.
   void deal_again(worker_id who);
 
+  /// The run goes on with another policy.
+  void follow(const policies::policy_spec& spec);
+
   /// A computing worker pushes an unusable gradient, and pulls. Returns true
   /// when it is to be expelled.
   bool push_bad(worker_id who);

@@ -6,6 +6,7 @@
 #include "actors/server/parameter_server.hpp"
 #include "actors/server/restore.hpp"
 #include "actors/server/run_metrics.hpp"
+#include "config/runs/policy_change.hpp"
 
 #include <google/protobuf/util/message_differencer.h>
 
@@ -113,6 +114,12 @@ private:
       inputs::window_over in{version{from.window_over().version()}};
       out = scheduler_.window_over(in.at);
       cause = in;
+    } else if (from.has_policy_changed()) {
+      inputs::policy_changed in{from.policy_changed().policy()};
+      parts_.settings = config::with_policy(parts_.settings, in.policy);
+      out = scheduler_.follow(
+        policies::make_policy(make_policy_spec(parts_.settings)));
+      cause = std::move(in);
     } else if (from.has_scored()) {
       inputs::scored in;
       in.found.weights = version{from.scored().version()};

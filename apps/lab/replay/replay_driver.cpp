@@ -142,6 +142,9 @@ void replay_driver_state::act(const proto::LogEvent& event) {
     self_->send(parts_.lead, tick_atom_v,
                 version{event.window_over().version()});
     break;
+  case LogEvent::kPolicyChanged:
+    change_policy(event.policy_changed().policy());
+    break;
   case LogEvent::kScored:
     report(event.scored());
     break;
@@ -264,6 +267,12 @@ void replay_driver_state::push(const proto::LogArrived& record) {
   await_weights(header.id.worker,
                 self_->request(parts_.lead, caf::infinite, push_atom_v, header,
                                std::move(gradient)));
+}
+
+void replay_driver_state::change_policy(const std::string& policy) {
+  self_->request(parts_.lead, caf::infinite, policy_atom_v, policy)
+    .then([](version) {},
+          [this](const caf::error& why) { fail(text_of(why)); });
 }
 
 void replay_driver_state::report(const proto::LogScored& record) {

@@ -71,6 +71,7 @@ private:
   void leave(const proto::LogLeft& record);
   void pull(const proto::LogPulled& record);
   void push(const proto::LogArrived& record);
+  void change_policy(const std::string& policy);
   void report(const proto::LogScored& record);
 
   payload gradient_of(const proto::LogArrived& record, real& loss);

@@ -20,7 +20,7 @@ std::string text(const push_header& x) {
 } // namespace
 
 invariant_checker::invariant_checker(invariant_rules rules)
-  : rules_(std::move(rules)), facts_(config::find_policy(rules_.policy.name)) {
+  : rules_(std::move(rules)), facts_(&config::find_policy(rules_.policy.name)) {
   // nop
 }
 
@@ -88,12 +88,26 @@ void invariant_checker::on_event(const event& entry) {
       parts.push_back(take_held(part.id));
     applied(step.makes, parts);
   }
+  if (const auto* now = std::get_if<inputs::policy_changed>(&entry.what)) {
+    follow(policies::read_spec(now->policy, rules_.policy.workers));
+    ++counts_.fences;
+  }
   if (entry.decided.stop)
     return;
   if (!paused_)
     set_clocks(std::exchange(entering_, {}));
   for (const auto& next : entry.decided.release)
     released(next.worker, {entry.newest, server_, next.leases});
+}
+
+// The new policy takes all members over in one go.
+void invariant_checker::follow(const policies::policy_spec& policy) {
+  rules_.policy = policy;
+  facts_ = &config::find_policy(policy.name);
+  fence_ = version_;
+  auto clock = slowest();
+  for (auto& [who, one] : members_)
+    one.clock = clock;
 }
 
 // If the gradient was decided on before, only its id is known.
@@ -126,6 +140,7 @@ void invariant_checker::began(life_number server, const proto::Manifest* from) {
     for (uint32_t part = 0; part < rules_.parts.size(); ++part)
       away_.insert(part);
   server_ = server;
+  fence_ = start;
   roll_back(start);
   members_.clear();
   paused_ = false;
@@ -491,8 +506,8 @@ void invariant_checker::check_staleness(version makes,
     return breached("staleness",
                     text(part) + " makes version " + to_string(makes));
   auto staleness = makes.value - 1 - part.computed_on.value;
-  const auto& bound_of = facts_.staleness;
-  if (!bound_of)
+  const auto& bound_of = facts_->staleness;
+  if (!bound_of || part.computed_on < fence_)
     return;
   const auto& policy = rules_.policy;
   auto present = entries_;
@@ -500,7 +515,7 @@ void invariant_checker::check_staleness(version makes,
     present = who->second.members_at_release + entries_ -
               who->second.entries_at_release;
   else if (rules_.fewest == 0 && // In a pause the gradient waits.
-           facts_.gradients_per_step(policy.parameters, policy.workers) == 1)
+           facts_->gradients_per_step(policy.parameters, policy.workers) == 1)
     return breached("lives", text(part) + " is applied after its worker left");
   auto bound = bound_of(rules_.policy.parameters, present);
   if (staleness > bound)
@@ -510,7 +525,7 @@ void invariant_checker::check_staleness(version makes,
 }
 
 void invariant_checker::check_clock(worker_id who) {
-  const auto& bound = facts_.clocks_ahead;
+  const auto& bound = facts_->clocks_ahead;
   auto ahead = members_.at(who).clock - slowest();
   if (bound && ahead > bound(rules_.policy.parameters))
     breached("staleness", "worker " + to_string(who) + " goes on " +

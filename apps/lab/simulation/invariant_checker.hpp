@@ -53,6 +53,7 @@ struct fault_counts {
   uint64_t returns = 0;     ///< Members that returned.
   uint64_t hung = 0;        ///< Members that left because they hung.
   uint64_t again = 0;       ///< Leases that were out twice.
+  uint64_t fences = 0;      ///< Changes of the policy.
 };
 
 struct invariant_rules {
@@ -82,6 +83,9 @@ public:
 
   /// An event of a server: checked according to its kind.
   void on_event(const event& entry) override;
+
+  /// The server goes on, or begins its next life, with this policy.
+  void follow(const policies::policy_spec& policy);
 
   void began(life_number server, const proto::Manifest* from);
   void enlisted(worker_id who, life_number life);
@@ -201,7 +205,8 @@ private:
   double patience() const;
 
   invariant_rules rules_;
-  const config::policy_facts& facts_; ///< Of the policy in the rules.
+  const config::policy_facts* facts_; ///< Of the policy in the rules.
+  version fence_;                     ///< The policy is in force since then.
   std::optional<std::string> breach_;
   fault_counts counts_;
 

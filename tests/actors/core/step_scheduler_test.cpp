@@ -1,3 +1,4 @@
+#include "config/text/failure.hpp"
 #include "tests/support/histories.hpp"
 #include "tests/support/metrics.hpp"
 #include "tests/support/paired_policy.hpp"
@@ -80,6 +81,99 @@ TEST_CASE("any history applies each sample once and answers everybody") {
       CHECK((cluster.everybody().empty() || !cluster.steps().empty()));
     }
   }
+}
+
+TEST_CASE("also across changes of the policy") {
+  auto workers = GENERATE(1u, 2u, 5u);
+  auto seed = GENERATE(range(0u, 60u));
+  auto specs = all_policies(workers);
+  std::mt19937_64 random{seed * 100 + workers};
+  auto any = [&] {
+    return specs[random() % specs.size()];
+  };
+  auto samples = 1 + random() % 100;
+  played_cluster cluster{any(), samples, 1 + random() % 20};
+  cluster.ahead = 1 + random() % 5;
+  auto there = ranks(workers + 2);
+  for (int event = 0; event < 300; ++event) {
+    if (random() % 20 == 0)
+      cluster.follow(any());
+    act(cluster, anyone(there, random), random);
+    cluster.check_ledger();
+  }
+  check_all_answered(cluster);
+  cluster.check_ledger();
+}
+
+TEST_CASE("a change of the policy makes one step of what is held") {
+  auto cluster = full_cluster(sync_of(3), 64, 4);
+  cluster.finish(worker_id{0});
+  cluster.finish(worker_id{1});
+  REQUIRE(cluster.steps().empty());
+  auto computes = cluster.current_lease(worker_id{2});
+  cluster.follow(policies::read_spec("async", 3));
+  REQUIRE(cluster.steps().size() == 1);
+  CHECK(cluster.steps().front().leases.size() == 2);
+  CHECK(cluster.computing(worker_id{0}));
+  CHECK(cluster.current_lease(worker_id{2}) == computes);
+  cluster.finish(worker_id{2}); // Of the version before: async takes it.
+  REQUIRE(cluster.steps().size() == 2);
+  CHECK(cluster.steps().back().leases == std::vector{computes});
+}
+
+TEST_CASE("a policy that takes no old gradients drops those under way") {
+  auto cluster = full_cluster(policies::read_spec("async", 3), 64, 4);
+  cluster.finish(worker_id{0});
+  cluster.follow(sync_of(3));
+  cluster.finish(worker_id{1});
+  CHECK(cluster.dropped() == 1);
+  cluster.check_ledger();
+}
+
+TEST_CASE("a change may reach the end of the run") {
+  auto cluster = full_cluster(sync_of(2), 64, 4, max_steps(1));
+  cluster.finish(worker_id{0});
+  cluster.follow(policies::read_spec("async", 2));
+  CHECK(cluster.stopped());
+}
+
+namespace {
+
+/// Lets its members begin when it likes.
+class hesitant : public policies::policy {
+public:
+  void reset(version v) override { current_ = v; }
+
+  version current() const override { return current_; }
+
+  policies::decision on_join(std::span<const worker_id>) override { return {}; }
+
+  policies::decision on_leave(worker_id) override { return {}; }
+
+  policies::decision on_arrival(const policies::arrival&) override {
+    return {};
+  }
+
+  policies::decision on_pull(worker_id) override { return {}; }
+
+  std::vector<worker_id> waiting_for() const override { return {}; }
+
+  std::string state() const override { return "hesitant"; }
+
+private:
+  version current_;
+};
+
+} // namespace
+
+TEST_CASE("a policy that lets nobody begin cannot take over") {
+  auto scheduler = small_scheduler({}, version{0});
+  worker_id who{0};
+  scheduler.enlist(who, life_number{1});
+  scheduler.pull(who);
+  scheduler.join({&who, 1});
+  CHECK_THROWS_AS(scheduler.follow(std::make_unique<hesitant>()), run_error);
+  CHECK(scheduler.policy().state().starts_with("sync"));
 }
 
 TEST_CASE("when all have left, every lease has returned or is held") {

@@ -1,0 +1,50 @@
+#pragma once
+// Another policy for a run that goes on (`trainer_node ctl policy`). All other
+// settings stay as they are, but for the momentum where it is the default of
+// the policy before: then it is that of the new policy.
+//
+// Pure functions on plain values; any thread.
+
+#include "config/sources/resolve.hpp"
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace troupe::config {
+
+/// The policy as `--policy` takes it, with all its parameters:
+/// "ssp(staleness=3)".
+std::string call_of(const policy_settings& policy);
+
+/// Reads a policy that is written in this way; its staleness rule is the
+/// default. Throws `usage_error` if there is no such policy.
+policy_settings read_policy(const std::string& text);
+
+/// Takes over from the settings of a run, by their ids, what a change of its
+/// policy may have changed.
+void take_policy(settings& own,
+                 std::span<const std::pair<std::string, std::string>> run);
+
+/// These settings with another policy. A momentum of 0 stays, since the
+/// optimiser keeps none then. Throws `usage_error` if the run cannot have the
+/// policy.
+settings with_policy(settings of, const std::string& text);
+
+/// Whether a change of the policy may change this setting. Only the lead acts
+/// on it.
+bool is_of_policy(std::string_view id);
+
+/// What differs between two policies, as changes to the settings of a run.
+std::vector<change> changes_between(const settings& before,
+                                    const settings& after, uint64_t step,
+                                    uint32_t life);
+
+/// Whether the run had this value of a setting until it was changed while the
+/// run ran: who gives it means the run as it began, and does not contradict it.
+bool is_of_before(std::span<const change> changes, std::string_view id,
+                  std::string_view value);
+
+} // namespace troupe::config
