@@ -135,6 +135,9 @@ constexpr bad bad_flags[] = {
   {"--staleness-rule linear",
    "--staleness-rule linear: 'linear' is no rule; known: none, polynomial, "
    "delayed-nesterov"},
+  {"--clock virtual --policy-changes async",
+   "--policy-changes async: each change is a time in seconds and a policy, as "
+   "in '30 ssp(staleness=3)'"},
   {"--local-steps 1001", "--local-steps 1001: must be at most 1000"},
   {"--local-steps 8 --inner-optimizer adamw(momentum=0.9)",
    "--inner-optimizer adamw(momentum=0.9): adamw has no parameter 'momentum', "

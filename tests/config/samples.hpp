@@ -130,6 +130,7 @@ inline const std::map<std::string, std::string>& samples() {
     {"simulation.link-latency", "0.0001"},
     {"simulation.gradients", "none"},
     {"simulation.faults", "random(7)"},
+    {"simulation.policy-changes", "30 async; 60 ssp(staleness=3)"},
   };
   return all;
 }

@@ -118,7 +118,8 @@ TEST_CASE("atoms have these ids") {
   CHECK(id_of<norm_atom> == 441);
   CHECK(id_of<measure_atom> == 442);
   CHECK(id_of<sum_atom> == 443);
-  CHECK(caf::id_block::troupe_atoms::end == 444);
+  CHECK(id_of<policy_atom> == 444);
+  CHECK(caf::id_block::troupe_atoms::end == 445);
 }
 
 TEST_CASE("handles of actors have these ids") {

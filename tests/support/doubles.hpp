@@ -228,6 +228,7 @@ struct lead_notes {
   std::vector<uint32_t> evaluators;
   std::vector<std::string> refused;
   std::vector<run_end> ended; ///< Of lives of the run.
+  std::vector<std::string> policies;
   int fetches = 0;            ///< Announced.
   int attached = 0;
 };
@@ -281,6 +282,10 @@ inline lead_stand_in make_lead_stand_in(actor_fixture& actors) {
       [](tick_atom) {},
       [](tick_atom, worker_id, life_number) {},
       [](tick_atom, version) {},
+      [seen](policy_atom, const std::string& policy) {
+        seen->policies.push_back(policy);
+        return version{seen->policies.size()};
+      },
       [](stop_atom) {},
     };
   });

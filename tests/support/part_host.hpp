@@ -119,6 +119,7 @@ struct part_host {
       [](tick_atom) {},
       [](tick_atom, worker_id, life_number) {},
       [](tick_atom, version) {},
+      [](policy_atom, const std::string&) { return version{}; },
       [](stop_atom) {},
     };
   }
