@@ -51,8 +51,9 @@ using worker_actor = caf::typed_actor<
   // The worker is about to leave: takes up nothing new, and answers with its
   // last gradient that the server has answered, when no other is under way.
   result<sequence>(leave_atom),
-  // Answers, to show that it is alive.
-  result<void>(ping_atom),
+  // Answers, to show that it is alive, and how far it has come: with a number
+  // that grows as it makes local steps.
+  result<uint64_t>(ping_atom),
   // It is about to lose its place, because it hangs: has the user's program
   // write the stacks of its threads to its log. The answer has them, too;
   // empty: there is no such program, or it does not answer.

@@ -206,6 +206,10 @@ struct loaded_batch {
 /// Set to true to make a computation stop at its next check.
 using cancel_ptr = std::shared_ptr<std::atomic<bool>>;
 
+/// Counts the local steps of a worker. It may be less than their number, but
+/// grows while the worker goes on.
+using progress_ptr = std::shared_ptr<std::atomic<uint64_t>>;
+
 /// A step of the worker's own optimiser, as one of a round.
 struct local_step {
   bool begins = false; ///< It is the first of its round.
@@ -234,6 +238,8 @@ struct compute_task {
   replica_part part{};
   bool last_was_dropped = false;     ///< The worker's gradient before this one.
   std::optional<local_step> local{}; ///< Nothing: the gradient is pushed.
+  /// Where who makes a whole round for one task counts its steps.
+  progress_ptr progress{};
 };
 
 /// The result of a compute task.

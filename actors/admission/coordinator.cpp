@@ -311,7 +311,7 @@ void coordinator_state::ping() {
     self_
       ->request(who.handle, to_timespan(parts_.liveness_timeout), ping_atom_v)
       .then([this, id = id,
-             life = who.life] { membership_.heard(id, life, now()); },
+             life = who.life](uint64_t) { membership_.heard(id, life, now()); },
             [](const caf::error&) {
               // If it does not answer, its silence is noticed anyway.
             });

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace troupe {
 
@@ -17,9 +18,9 @@ constexpr size_t most_turns = 200;
 constexpr double interval_of_looks = 0.5; // s
 constexpr double soon = 0.1;              // s: nobody is late before.
 
-/// The turn that 99 of 100 do not exceed.
-double usual(const std::deque<double>& turns) {
-  std::vector<double> sorted{turns.begin(), turns.end()};
+/// The time that 99 of 100 do not exceed.
+double usual(const std::deque<double>& times) {
+  std::vector<double> sorted{times.begin(), times.end()};
   auto at = static_cast<size_t>(
     std::ceil(0.99 * static_cast<double>(sorted.size())) - 1);
   std::ranges::nth_element(sorted, sorted.begin() + static_cast<long>(at));
@@ -43,8 +44,10 @@ void turn_watch::on_event(const event& entry) {
       asks->second.began.reset(); // It was cancelled.
   }
   for (const auto& next : entry.decided.release)
-    if (auto found = workers_.find(next.worker); found != workers_.end())
-      found->second.began = now;
+    if (auto found = workers_.find(next.worker); found != workers_.end()) {
+      found->second.began = found->second.showed = now;
+      found->second.silence = 0;
+    }
 }
 
 double turn_watch::interval() const {
@@ -67,18 +70,40 @@ std::vector<turn_watch::hung> turn_watch::look(time_point now, bool listens) {
   for (auto& [who, one] : workers_) {
     if (!one.began)
       continue;
-    if (lasts(one) <= limit_of(one) || !others_pushed_since(who, *one.began))
+    if (silence_of(one) <= limit_of(one) ||
+        !others_went_on_since(who, *one.began))
       continue;
-    auto reason = "hangs: no gradient for " +
-                  config::print(std::round(10 * lasts(one)) / 10) + " s";
+    auto local = one.steps > 0;
+    auto reason = std::string{local ? "hangs: no local step for "
+                                    : "hangs: no gradient for "} +
+                  config::print(std::round(10 * silence_of(one)) / 10) + " s";
     if (!limit_)
-      reason += ", where its turns take " +
-                config::print(std::round(1000 * usual(one.turns)) / 1000) +
-                " s";
+      reason +=
+        ", where its " + std::string{local ? "steps" : "turns"} + " take " +
+        config::print(std::round(1000 * usual(one.silences)) / 1000) + " s";
     out.push_back({who, one.life, std::move(reason)});
     one.began.reset();
   }
   return out;
+}
+
+std::vector<worker_id> turn_watch::silent() const {
+  std::vector<worker_id> out;
+  for (const auto& [who, one] : workers_)
+    if (one.began && looked_ && silence_of(one) > soon && limit_ != 0)
+      out.push_back(who);
+  return out;
+}
+
+void turn_watch::note_steps(worker_id who, life_number life, uint64_t steps,
+                            time_point now) {
+  auto found = workers_.find(who);
+  if (found == workers_.end() || found->second.life != life ||
+      std::exchange(found->second.steps, steps) == steps)
+    return;
+  auto& one = found->second;
+  one.silence = std::max(one.silence, awake(now) - one.showed);
+  one.went_on = one.showed = awake(now);
 }
 
 bool turn_watch::is_late(worker_id who) const {
@@ -98,17 +123,24 @@ void turn_watch::end_turn(worker_id who, double now) {
   if (found == workers_.end())
     return;
   auto& one = found->second;
-  one.pushed = now;
+  one.went_on = now;
   if (!one.began)
     return;
   one.turns.push_back(now - *one.began);
+  one.silences.push_back(std::max(one.silence, now - one.showed));
   one.began.reset();
-  if (one.turns.size() > most_turns)
+  if (one.turns.size() > most_turns) {
     one.turns.pop_front();
+    one.silences.pop_front();
+  }
 }
 
 double turn_watch::lasts(const worker& one) const {
   return awake(*looked_) - *one.began;
+}
+
+double turn_watch::silence_of(const worker& one) const {
+  return awake(*looked_) - one.showed;
 }
 
 double turn_watch::limit_of(const worker& one) const {
@@ -116,12 +148,12 @@ double turn_watch::limit_of(const worker& one) const {
     return *limit_;
   if (limit_ || one.turns.size() < least_turns)
     return std::numeric_limits<double>::infinity();
-  return std::max(floor_of_limit, times_longer * usual(one.turns));
+  return std::max(floor_of_limit, times_longer * usual(one.silences));
 }
 
-bool turn_watch::others_pushed_since(worker_id who, double then) const {
+bool turn_watch::others_went_on_since(worker_id who, double then) const {
   for (const auto& [id, one] : workers_)
-    if (id != who && one.pushed && *one.pushed > then)
+    if (id != who && one.went_on && *one.went_on > then)
       return true;
   return false;
 }

@@ -133,6 +133,11 @@ void parameter_server_state::look_at_turns() {
   for (auto who : scheduler_.awaited())
     if (turns_->is_late(who))
       pass_deadline(who, scheduler_.life_of(who));
+  if (parts_.settings.training.local_steps > 0)
+    for (auto who : turns_->silent())
+      requests_.ask_steps(who, [this, who](life_number life, uint64_t steps) {
+        turns_->note_steps(who, life, steps, self_->clock().now());
+      });
   self_->run_delayed(to_timespan(turns_->interval()),
                      [this] { look_at_turns(); });
 }

@@ -30,10 +30,7 @@ checkpoint_ptr without_tensors(const checkpoint_ptr& checkpoint) {
 std::shared_ptr<turn_watch> make_turn_watch(const parameter_server_parts& of) {
   if (!of.watches)
     return nullptr;
-  auto limit = of.settings.cluster.hang_timeout;
-  if (limit) // Of a local step; a turn is a round of them.
-    *limit *= std::max(of.settings.training.local_steps, 1u);
-  return std::make_shared<turn_watch>(limit);
+  return std::make_shared<turn_watch>(of.settings.cluster.hang_timeout);
 }
 
 /// The settings that the user changed for this start.

@@ -255,6 +255,20 @@ void worker_requests::answer_left(const std::string& reason) {
     asks->deliver(caf::make_error(errc::unknown_member, reason));
 }
 
+void worker_requests::ask_steps(
+  worker_id who, std::function<void(life_number, uint64_t)> then) {
+  constexpr double patience = 5; // s
+  auto found = members_.find(who);
+  if (found == members_.end() || !found->second.handle)
+    return;
+  parts_.self->request(found->second.handle, to_timespan(patience), ping_atom_v)
+    .then([life = found->second.life,
+           then = std::move(then)](uint64_t steps) { then(life, steps); },
+          [](const caf::error&) {
+            // Its silence is noticed.
+          });
+}
+
 void worker_requests::note_settled(const push_id& id, bool applied) {
   auto found = members_.find(id.worker);
   if (found == members_.end() || found->second.life != id.life)

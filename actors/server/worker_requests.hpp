@@ -68,6 +68,11 @@ public:
 
   bool has(worker_id who) const { return members_.contains(who); }
 
+  /// Asks the worker how many local steps it has made so far, and passes on the
+  /// answer, if there is one, with the life of the worker.
+  void ask_steps(worker_id who,
+                 std::function<void(life_number, uint64_t)> then);
+
   /// A gradient was dropped, or applied.
   void note_settled(const push_id& id, bool applied);
 

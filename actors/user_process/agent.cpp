@@ -91,7 +91,8 @@ caf::result<gradient_report> agent_state::begin(compute_task task) {
     auto weights_at = blocks_.place_of(weights);
     auto gradient_at = blocks_.place_of(job_->gradient);
     unanswered_.insert_or_assign(
-      of.number, blocks{weights, job_->gradient, run_clock{self_}});
+      of.number,
+      blocks{weights, job_->gradient, run_clock{self_}, task.progress});
     process_.line->send(process_frame_kind::weights, of.number,
                         external::weights_body(task.computed_on,
                                                task.last_was_dropped,
@@ -119,7 +120,8 @@ void agent_state::check_time() {
   if (!paused_ && std::ranges::any_of(unanswered_, [this](const auto& one) {
         return is_late(one.second.since);
       }))
-    lose_late("gradient");
+    lose_late(process_.settings.training.local_steps > 0 ? "made no local step"
+                                                         : "sent no gradient");
 }
 
 // -- what it answers ----------------------------------------------------------
@@ -137,6 +139,8 @@ void agent_state::handle_frame(process_frame_kind kind, uint64_t number,
     return resume();
   case process_frame_kind::failed:
     return lose_failed(body);
+  case process_frame_kind::stepped:
+    return note_step(number);
   default:
     refuse_kind(kind);
   }
@@ -192,6 +196,16 @@ void agent_state::give_back(uint64_t number) {
   } else if (found != waiting_.end()) {
     found->refused = true;
   }
+}
+
+// A round is one computation here, so that only the process knows its steps.
+void agent_state::note_step(uint64_t number) {
+  auto found = unanswered_.find(number);
+  if (found == unanswered_.end())
+    return lose_over("made a local step that it was not asked for");
+  found->second.since = run_clock{self_};
+  if (const auto& progress = found->second.progress)
+    ++*progress;
 }
 
 /// Ends the process's use of the blocks of this lease.

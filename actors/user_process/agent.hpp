@@ -6,7 +6,7 @@
 //
 // The process answers each frame of weights once, with a gradient or without
 // (`returned`). Until then the blocks that the frame named are its own, and its
-// time runs, whatever else it says.
+// time runs; with local steps it begins anew with each of them.
 
 #include "actors/user_process/user_process_state.hpp"
 #include "data/sampling/permutation.hpp"
@@ -55,7 +55,8 @@ private:
   struct blocks {
     payload weights;
     at::Tensor gradient;
-    run_clock since;
+    run_clock since; ///< Or since the last local step.
+    progress_ptr progress{};
   };
 
   caf::result<loaded_batch> load(const lease& work);
@@ -67,6 +68,7 @@ private:
   uint64_t take_out(const std::vector<uint64_t>& numbers,
                     std::vector<lease_id>& also);
   void give_back(uint64_t number);
+  void note_step(uint64_t number);
   bool release_blocks(uint64_t number);
   void withdraw_first();
   void pause();

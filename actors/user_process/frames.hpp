@@ -14,7 +14,7 @@
 namespace troupe::external {
 
 /// Both ends must speak the same.
-inline constexpr uint64_t frame_version = 5;
+inline constexpr uint64_t frame_version = 6;
 
 /// A larger body is refused before memory is allocated for it.
 inline constexpr uint32_t most_body = 1u << 20;
@@ -30,6 +30,7 @@ enum class process_frame_kind : uint32_t {
   resumed = 6,  ///< The process is in its loop again.
   tried = 7,    ///< Whether memory of its GPU could be opened.
   failed = 8,   ///< The program ends with an error: its text. The last frame.
+  stepped = 9,  ///< A local step of the round that this lease began is made.
 
   // From the worker.
   welcome = 65,    ///< The answer to hello; the number is the version.

@@ -99,7 +99,7 @@ void external_scorer_state::take_score(const std::string& body) try {
 // The reader's ticks call this.
 void external_scorer_state::check_time() {
   if (job_ && is_late(job_->clock))
-    lose_late("score");
+    lose_late("sent no score");
 }
 
 void external_scorer_state::finish(caf::expected<score> found) {

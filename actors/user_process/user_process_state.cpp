@@ -5,7 +5,6 @@
 #include "actors/runtime/unexpected.hpp"
 #include "config/text/value.hpp"
 
-#include <algorithm>
 #include <span>
 
 namespace troupe {
@@ -48,21 +47,14 @@ void user_process_state::refuse_kind(external::process_frame_kind kind) {
             std::to_string(static_cast<uint32_t>(kind)));
 }
 
-void user_process_state::lose_late(const std::string& answer) {
-  auto limit = time_limit();
-  lose(caf::make_error(errc::timed_out, who() + " has sent no " + answer +
-                                          " in " + config::print(limit) +
-                                          " s (--compute-timeout)"));
+void user_process_state::lose_late(const std::string& deed) {
+  auto limit = config::print(process_.settings.training.compute_timeout);
+  lose(caf::make_error(errc::timed_out, who() + " has " + deed + " in " +
+                                          limit + " s (--compute-timeout)"));
 }
 
 bool user_process_state::is_late(const run_clock& since) const {
-  return since.elapsed(actor_) > time_limit();
-}
-
-/// A round of local steps may take as long as its steps together.
-double user_process_state::time_limit() const {
-  const auto& training = process_.settings.training;
-  return training.compute_timeout * std::max(training.local_steps, 1u);
+  return since.elapsed(actor_) > process_.settings.training.compute_timeout;
 }
 
 std::string user_process_state::who() const {

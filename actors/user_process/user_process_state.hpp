@@ -54,8 +54,8 @@ protected:
   /// Gives the process up, since it sent a frame that nobody knows.
   void refuse_kind(external::process_frame_kind kind);
 
-  /// Gives the process up, since it has not sent the answer in time.
-  void lose_late(const std::string& answer);
+  /// Gives the process up, since it has not done this in time.
+  void lose_late(const std::string& deed);
 
   /// Whether the process has had longer for an answer than it may.
   bool is_late(const run_clock& since) const;
@@ -68,8 +68,6 @@ protected:
   caf::error lost_; ///< Why the process is gone, if it is.
 
 private:
-  double time_limit() const;
-
   caf::scheduled_actor* actor_;
 };
 

@@ -36,7 +36,7 @@ worker_actor::behavior_type worker_state::make_behavior() {
       return write(at, settled);
     },
     [this](leave_atom) { return finish_before_leaving(); },
-    [](ping_atom) {},
+    [this](ping_atom) { return progress_->load(); },
     [this](report_atom) { return parts_.stacks ? parts_.stacks() : ""; },
     [this](stop_atom, const run_end& how) { stop(how); },
   };
@@ -283,7 +283,9 @@ void worker_state::compute(assignment work, bool ends) {
                     round_->weights,
                     caf::actor_cast<caf::strong_actor_ptr>(role_->link),
                     replica_part{},
-                    std::exchange(dropped_, false)};
+                    std::exchange(dropped_, false),
+                    std::nullopt,
+                    progress_};
   if (parts_.local_steps > 0)
     task.local =
       local_step{round_->steps == 0,
@@ -309,6 +311,7 @@ void worker_state::computed(uint64_t asked, bool ends,
   } else {
     round_->report.add(report);
     ++round_->steps;
+    ++*progress_;
     auto late = round_->cancel->load();
     if (ends || parts_.local_steps == 0) {
       auto done = *std::exchange(round_, std::nullopt);

@@ -121,6 +121,7 @@ private:
   bool stopped_ = false; ///< The run is over.
   /// Who waits until it has finished; then it takes up nothing new.
   std::optional<caf::typed_response_promise<sequence>> leaving_;
+  progress_ptr progress_ = std::make_shared<std::atomic<uint64_t>>(0);
   std::deque<assignment> work_;
   payload weights_;
   payload statistics_; ///< Its own, under `--buffers local`; else empty.

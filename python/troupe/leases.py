@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import struct
 import threading
+import time
 import warnings
 import weakref
 from collections import deque
@@ -22,6 +23,9 @@ from troupe.seeds import part_seeds
 from troupe.session import Handler, Session
 
 _T = TypeVar("_T")
+
+#: s between two reports of a round's local steps, at least.
+_BETWEEN_REPORTS = 0.1
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ class LeaseBook:
         self._task: _Task | None = None
         self._next_task: _Task | None = None  # Came before the round was answered.
         self._round: list[Lease] = []  # The batches since the last push.
+        self._reported = 0.0  # When the round's local steps were reported last.
         self._in_vain = False  # The round, or the gradient sent last, was cancelled.
         self._sent = 0  # The lease of the gradient sent last.
         self._covered: list[int] = []  # Further leases of that.
@@ -329,7 +334,17 @@ class LeaseBook:
         """Takes a step of the loop; returns whether the round is to be pushed now."""
         self._require_round()
         self.contribution.take_step(loss, metrics)
-        return self.contribution.is_complete() or self._gets_no_more()
+        if self.contribution.is_complete() or self._gets_no_more():
+            return True
+        self._report_step()
+        return False
+
+    def _report_step(self) -> None:
+        """Shows the worker that this round goes on, now and then."""
+        now = time.monotonic()
+        if now - self._reported >= _BETWEEN_REPORTS:
+            self._reported = now
+            self._node.send(frames.STEPPED, self._task.lease)
 
     def push(self) -> bool:
         """Pushes the round and waits for new weights; False if it was not wanted any

@@ -18,7 +18,7 @@ constexpr int id_of = caf::type_id_v<T>;
 } // namespace
 
 TEST_CASE("the protocol has this number") {
-  CHECK(protocol_version == 25);
+  CHECK(protocol_version == 26);
 }
 
 TEST_CASE("types have these ids") {

@@ -101,6 +101,28 @@ class Failures(cluster.Case):
         self.assertTrue(any("in wait_for_nobody" in x for x in first["lines"]), first["lines"])
         self.require_end(other)
 
+    def test_a_hang_in_a_round_of_local_steps(self):
+        """Rounds are longer than a worker may take for a step."""
+        flags = ("--workers", 2, "--hang-timeout", 1, "--local-steps", 20)
+        server, port = self.serve(*self.flags, *flags)
+        loop = """
+            began = time.monotonic()
+            with worker(int(sys.argv[1]), local_steps=20) as mine:
+                for lease in mine:
+                    time.sleep(0.1)
+                    {more}
+                    mine.step(0.0)
+            """
+        other = self.run_program("goes_on", port, loop.format(more="pass"))
+        hangs = "time.sleep(100 if time.monotonic() - began > 5 else 0)"
+        program = self.run_program("hangs", port, loop.format(more=hangs))
+        server.await_line(r"left +worker \d: hangs: no local step for .* s\n")
+        program.await_line("most recent call first")
+        self.assertIsNone(program.process.poll())
+        self.assertNotIn("most recent call first", other.output())
+        self.stop(server)
+        self.require_end(other)
+
     def test_hang_dump_off(self):
         flags = ("--workers", 2, "--hang-timeout", 0.5, "--hang-dump", "false")
         server, port = self.serve(*self.flags, *flags)

@@ -215,6 +215,20 @@ TEST_CASE("pings go over the link: a silent worker is noticed") {
   CHECK(found.all("joined").size() == 3);
 }
 
+TEST_CASE("a worker that stops in a round of local steps is noticed by its "
+          "last step") {
+  auto found = run_with("25.5 slow(worker=0,factor=20,for=1)",
+                        {"--workers", "2", "--max-steps", "10", "--policy",
+                         "async", "--local-steps", "8", "--hang-timeout", "3"});
+  auto left = found.all("left");
+  REQUIRE(left.size() == 1); // Though each round takes 8 s.
+  CHECK(left[0]["worker"] == 0);
+  std::string reason = left[0]["reason"];
+  CHECK(reason.starts_with("hangs: no local step for 3"));
+  CHECK(left[0]["time"] > 29);
+  CHECK(left[0]["time"] < 30);
+}
+
 TEST_CASE("a slow machine holds its step up") {
   auto found = run_with("5.5 slow(worker=0,factor=5,for=1)",
                         {"--workers", "2", "--max-steps", "20"});

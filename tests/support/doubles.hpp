@@ -43,7 +43,9 @@ struct worker_notes {
   bool silent = false; ///< Does not answer pings.
   std::string stacks;  ///< Of the user's program.
   bool slow = false;   ///< Does not answer `write_atom`.
+  uint64_t steps = 0;  ///< Local ones, as it answers pings.
   std::vector<caf::typed_response_promise<void>> unanswered;
+  std::vector<caf::typed_response_promise<uint64_t>> unanswered_pings;
 };
 
 using worker_stand_in = stand_in<worker_notes, worker_actor>;
@@ -69,13 +71,13 @@ inline worker_stand_in make_worker_stand_in(actor_fixture& actors) {
         return seen->unanswered.back();
       },
       [](leave_atom) { return sequence{0}; },
-      [seen, self](ping_atom) -> caf::result<void> {
+      [seen, self](ping_atom) -> caf::result<uint64_t> {
         ++seen->pings;
         if (!seen->silent)
-          return caf::unit;
-        seen->unanswered.push_back(
-          self->template make_response_promise<void>());
-        return seen->unanswered.back();
+          return seen->steps;
+        seen->unanswered_pings.push_back(
+          self->template make_response_promise<uint64_t>());
+        return seen->unanswered_pings.back();
       },
       [seen](report_atom) { return seen->stacks; },
       [seen](stop_atom, const run_end& how) { seen->stopped.push_back(how); },

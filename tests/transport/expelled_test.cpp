@@ -142,7 +142,7 @@ worker_actor make_handle(caf::actor_system& system,
         [](cancel_atom, version) {},
         [](write_atom, version, sequence) {},
         [](leave_atom) { return sequence{0}; },
-        [](ping_atom) {},
+        [](ping_atom) { return uint64_t{0}; },
         [](report_atom) { return std::string{}; },
         [stopped, self](stop_atom, const run_end&) {
           *stopped = true;

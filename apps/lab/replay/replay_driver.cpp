@@ -59,7 +59,7 @@ replay_driver_actor::behavior_type replay_driver_state::make_behavior() {
     },
     [](write_atom, version, sequence) {},
     [](leave_atom) { return sequence{0}; },
-    [](ping_atom) {},
+    [](ping_atom) { return uint64_t{0}; },
     [](report_atom) { return std::string{}; },
     [](stop_atom, const run_end&) {},
   };

@@ -116,11 +116,11 @@ public:
         });
       },
       [this](write_atom, version at, sequence settled) {
-        return ask_worker(write_atom_v, at, settled);
+        return ask_worker<void>(write_atom_v, at, settled);
       },
       // Only the worker's own session asks, and asks the worker itself.
       [](leave_atom) { return sequence{0}; },
-      [this](ping_atom) { return ask_worker(ping_atom_v); },
+      [this](ping_atom) { return ask_worker<uint64_t>(ping_atom_v); },
       [](report_atom) { return std::string{}; },
       [this](cancel_atom, lease_id which) {
         go_up(0, [this, which] {
@@ -217,20 +217,31 @@ private:
     return promise;
   }
 
-  template <class... Ts>
-  caf::result<void> ask_worker(const Ts&... message) {
-    auto promise = self_->make_response_promise<void>();
+  template <class Answer, class... Ts>
+  caf::result<Answer> ask_worker(const Ts&... message) {
+    auto promise = self_->make_response_promise<Answer>();
     go_down(0, [=, this] {
       self_->request(parts_.worker, caf::infinite, message...)
-        .then(
-          [=, this] {
-            go_up(0, [promise = promise]() mutable { promise.deliver(); });
-          },
-          [](const caf::error&) {
-            // The worker is dead: no answer is needed.
-          });
+        .then(answer_to(promise), [](const caf::error&) {
+          // The worker is dead: no answer is needed.
+        });
     });
     return promise;
+  }
+
+  /// Sends the worker's answer up.
+  auto answer_to(const caf::typed_response_promise<void>& promise) {
+    return [this, promise] {
+      go_up(0, [promise = promise]() mutable { promise.deliver(); });
+    };
+  }
+
+  template <class Answer>
+  auto answer_to(const caf::typed_response_promise<Answer>& promise) {
+    return [this, promise](Answer answer) {
+      go_up(0,
+            [promise = promise, answer]() mutable { promise.deliver(answer); });
+    };
   }
 
   // -- transfer times ---------------------------------------------------------

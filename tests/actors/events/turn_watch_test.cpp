@@ -49,6 +49,12 @@ public:
     look_until(turns);
   }
 
+  void note_steps(double now, worker_id who, uint64_t steps) {
+    watch_.note_steps(who, life_number{1}, steps, instant(now));
+  }
+
+  std::vector<worker_id> silent() const { return watch_.silent(); }
+
   /// Looks at the watch's intervals; returns the workers that it found late,
   /// and when.
   std::vector<std::pair<worker_id, double>> look_until(double end,
@@ -153,6 +159,75 @@ TEST_CASE("a limit that is given holds from the first turn on") {
   REQUIRE(found.size() == 1);
   CHECK(found[0].first == other_worker);
   CHECK(found[0].second <= 2.5);
+}
+
+TEST_CASE("a round of local steps may last as long as it goes on") {
+  played_watch play{2};
+  for (int i = 1; i <= 20; ++i) {
+    play.note_steps(i, one_worker, static_cast<uint64_t>(i));
+    play.note_steps(i, other_worker, static_cast<uint64_t>(i));
+    CHECK(play.look_until(i).empty());
+  }
+  SECTION("and a worker that stops in its middle hangs, before others push") {
+    play.note_steps(21, one_worker, 21);
+    auto found = play.look_until(22.9);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].first == other_worker);
+    CHECK(found[0].second > 22);
+    CHECK(found[0].second <= 22.5);
+  }
+  SECTION("and the same number again is no progress") {
+    play.note_steps(21, one_worker, 21);
+    play.note_steps(21, other_worker, 20);
+    CHECK(play.look_until(22.9).size() == 1);
+  }
+  SECTION("and an earlier life does not count") {
+    CHECK(play.look_until(21).empty());
+    play.tell(21, inputs::left{other_worker, life_number{1}, "it ended"});
+    play.tell(21, inputs::enlisted{other_worker, life_number{2}, "stream"});
+    play.release(21, {other_worker});
+    play.note_steps(22, one_worker, 22);
+    play.note_steps(22.5, other_worker, 21);
+    CHECK(play.look_until(23.6).size() == 1);
+  }
+}
+
+TEST_CASE("without a limit steps are measured by what a worker is used to") {
+  played_watch play;
+  double now = 0;
+  uint64_t steps = 0;
+  for (int turn = 0; turn < 10; ++turn) {
+    for (int step = 0; step < 20; ++step) {
+      now += 1;
+      ++steps;
+      play.note_steps(now, one_worker, steps);
+      play.note_steps(now, other_worker, steps);
+    }
+    play.push(now, one_worker);
+    play.push(now, other_worker);
+    play.release(now, {one_worker, other_worker});
+  }
+  play.look_until(now);
+  play.push(now + 1, one_worker);
+  auto found = play.look_until(now + 30);
+  REQUIRE(found.size() == 1); // Long before ten rounds of 20 s.
+  CHECK(found[0].first == other_worker);
+  CHECK(found[0].second > now + 10);
+  CHECK(found[0].second < now + 12);
+}
+
+TEST_CASE("those are asked for their steps who have shown none for a while") {
+  played_watch play{2};
+  play.look_until(0);
+  CHECK(play.silent().empty());
+  play.look_until(0.5);
+  CHECK((play.silent() == std::vector{one_worker, other_worker}));
+  play.note_steps(0.5, one_worker, 1);
+  play.push(0.5, other_worker);
+  CHECK(play.silent().empty());
+  played_watch nobody{0};
+  nobody.look_until(5);
+  CHECK(nobody.silent().empty());
 }
 
 TEST_CASE("a worker is late that takes twice as long as the quickest") {

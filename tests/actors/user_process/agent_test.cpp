@@ -30,13 +30,14 @@ body_reader read(const process_frame& message) {
 
 /// An agent, and the other end of its line.
 struct site {
-  site() {
+  explicit site(uint32_t local_steps = 0) {
     int ends[2];
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
     auto line = std::make_shared<process_line>(transport::descriptor{ends[0]});
     process = std::make_shared<process_line>(transport::descriptor{ends[1]});
     config::settings settings;
     settings.training.compute_timeout = 5;
+    settings.training.local_steps = local_steps;
     layout = models::flat_layout::from({{"a", {2, 3}}, {"b", {4}}},
                                        config::scalar_type::float32);
     agent = actors.make<agent_actor, agent_state>(agent_parts{
@@ -69,6 +70,7 @@ struct site {
     task.cancel = cancel;
     task.computed_on = version{7};
     task.last_was_dropped = last_was_dropped;
+    task.progress = progress;
     auto out = actors.ask<gradient_report>(agent, compute_atom_v, task);
     actors.run();
     return out;
@@ -127,13 +129,16 @@ struct site {
     std::make_shared<transport::shared_memory>();
   bool last_was_dropped = false;
   cancel_ptr cancel = std::make_shared<std::atomic<bool>>(false);
+  progress_ptr progress = std::make_shared<std::atomic<uint64_t>>(0);
   process_line_ptr process;
   agent_actor agent;
 };
 
 /// A site that has read the welcome.
 struct open_site : site {
-  open_site() { welcome = next(); }
+  explicit open_site(uint32_t local_steps = 0) : site(local_steps) {
+    welcome = next();
+  }
 
   /// The process is asked for this lease.
   answer_ptr<gradient_report> ask_for(const lease& work) {
@@ -344,6 +349,10 @@ TEST_CASE("a process that says wrong things loses its worker") {
     on.send(kind::welcome, first_lease.id);
     line = "sent a frame of unknown kind 65";
   }
+  SECTION("a step of another lease") {
+    on.send(kind::stepped, second_lease.id);
+    line = "made a local step that it was not asked for";
+  }
   CHECK(report->error.has_value());
   REQUIRE(on.session->ended.size() == 1);
   CHECK(on.session->ended[0].status == 1);
@@ -368,6 +377,24 @@ TEST_CASE("a process that is silent loses its worker") {
   CHECK(on.session->ended[0].line ==
         "process " + std::to_string(on.process->pid()) +
           " has sent no gradient in 5 s (--compute-timeout)");
+}
+
+TEST_CASE("a round may take long as long as its steps come") {
+  open_site on{100};
+  auto report = on.ask_for(first_lease);
+  for (uint64_t steps = 1; steps <= 3; ++steps) {
+    on.actors.advance(4.5);
+    on.send(kind::stepped, first_lease.id);
+    on.actors.tell(on.agent, tick_atom_v);
+    CHECK(*on.progress == steps);
+  }
+  CHECK(report->open());
+  on.actors.advance(5.5);
+  on.actors.tell(on.agent, tick_atom_v);
+  CHECK(report->code() == errc::timed_out);
+  REQUIRE(on.session->ended.size() == 1);
+  CHECK(on.session->ended[0].line.ends_with(
+    "has made no local step in 5 s (--compute-timeout)"));
 }
 
 TEST_CASE("a process that ends takes its worker with it") {

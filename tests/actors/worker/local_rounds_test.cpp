@@ -100,6 +100,23 @@ TEST_CASE("a round of local steps is one push of all its leases") {
   CHECK(number_of(gradient, 0) == 2);
 }
 
+TEST_CASE("a ping finds out how far a worker has come") {
+  round_desk it{3};
+  auto steps = [&it] {
+    auto ping = it.actors.ask<uint64_t>(it.worker, ping_atom_v);
+    it.actors.run();
+    return ping->get<uint64_t>();
+  };
+  it.give_weights(it.server->pulls[0], 7, leases(1, 4));
+  CHECK(steps() == 0);
+  it.finish(0);
+  CHECK(steps() == 1);
+  it.finish(1);
+  CHECK(steps() == 2);
+  ++*it.task(2).progress; // Whoever makes several steps for one task.
+  CHECK(steps() == 3);
+}
+
 TEST_CASE("the next round goes on from the gradient that was taken last") {
   round_desk it{1};
   it.give_weights(it.server->pulls[0], 7, leases(1, 2));

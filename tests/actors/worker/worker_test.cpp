@@ -236,7 +236,7 @@ TEST_CASE("a worker answers while its compute actor computes") {
   desk it;
   it.give_weights(it.server->pulls[0], 7, {first_lease});
   REQUIRE(it.compute->tasks.size() == 1);
-  auto ping = it.actors.ask<>(it.worker, ping_atom_v);
+  auto ping = it.actors.ask<uint64_t>(it.worker, ping_atom_v);
   it.actors.run();
   CHECK(ping->values);
 }
