@@ -1,6 +1,7 @@
 // An operator changes the policy of a run while it goes on.
 
 #include "actors/log_files/event_log_file.hpp"
+#include "tests/process/peers.hpp"
 #include "tests/process/trusted_cluster.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -102,6 +103,19 @@ TEST_CASE("a run goes on with another policy, and so do its next lives") {
   CHECK(changes_in(on.run() / "tape-1.pb") ==
         std::vector<std::string>{"ssp(staleness=2)"});
   CHECK(changes_in(on.run() / "tape-2.pb").size() == 2);
+  check_replayed(on);
+}
+
+TEST_CASE("peers go on with another policy") {
+  process_fixture on{recorded};
+  auto all = start_peers(on, 2, {"--epochs", "100000", "--local-steps", "2"});
+  on.await(all[0], "training", is_step(5));
+  change(on, "async");
+  auto from = on.metrics().size();
+  on.await(all[0], "training", is_kind("update"), from + 20);
+  all[0].signal(SIGINT);
+  check_ends_of(all, 75);
+  CHECK(on.summary()["policy"] == "async");
   check_replayed(on);
 }
 

@@ -45,6 +45,19 @@ TEST_CASE("peers make the weights of a server and its workers") {
   }
 }
 
+TEST_CASE("peers make local steps, and their log is replayed") {
+  auto how = two_epochs + flags{"--local-steps", "4"};
+  auto star = summary_of_star(2, how);
+  process_fixture on{recorded};
+  auto all = start_peers(on, 2, how);
+  check_ends_of(all, 0);
+  auto found = on.summary();
+  check_same_result(found, star);
+  CHECK(found["local_steps"] == 4);
+  CHECK(found["samples_applied"] == 2 * digits);
+  check_replayed(on);
+}
+
 TEST_CASE("a peer sends and gets 2(n-1)/n of the weights a step") {
   constexpr double weights = 431'080 * 4; // Bytes of LeNet's.
   // Whole steps: who has no samples for the last one sends nothing in it.

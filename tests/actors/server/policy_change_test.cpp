@@ -22,7 +22,7 @@ change_answer change(server_fixture& play, const std::string& policy) {
 
 void check_refused(const change_answer& by, errc why, const std::string& line) {
   REQUIRE(by->error);
-  CHECK(*by->error == why);
+  CHECK(by->code() == why);
   CHECK_THAT(text_of(*by->error), ContainsSubstring(line));
 }
 
