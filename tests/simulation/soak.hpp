@@ -100,7 +100,9 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
   if (number % 8 == 1)
     result.emplace_back("--drop-last");
   if (number % 13 == 4)
-    result.insert(result.end(), {"--local-steps", "3"});
+    result.insert(
+      result.end(),
+      {"--local-steps", number % 2 == 0 && !is_static ? "auto(max=3)" : "3"});
   return result;
 }
 
