@@ -98,6 +98,8 @@ struct release_header {
   life_number server;        ///< The life of the server that answers.
   std::vector<lease> leases; ///< Further work, in the order of computation.
   bool dropped = false; ///< The worker's last gradient was discarded as late.
+  /// Local steps of the worker's next round; 0: as many as the settings say.
+  uint32_t steps = 0;
 };
 
 /// What an evaluator wants next.
@@ -238,7 +240,9 @@ struct compute_task {
   replica_part part{};
   bool last_was_dropped = false;     ///< The worker's gradient before this one.
   std::optional<local_step> local{}; ///< Nothing: the gradient is pushed.
-  /// Where who makes a whole round for one task counts its steps.
+  /// For who makes a whole round for one task: how many steps it has, as in a
+  /// release_header, and where they are counted.
+  uint32_t steps = 0;
   progress_ptr progress{};
 };
 
@@ -316,7 +320,8 @@ template <class Inspector>
 bool inspect(Inspector& f, release_header& x) {
   return f.object(x).fields(
     f.field("weights", x.weights), f.field("server", x.server),
-    f.field("leases", x.leases), f.field("dropped", x.dropped));
+    f.field("leases", x.leases), f.field("dropped", x.dropped),
+    f.field("steps", x.steps));
 }
 
 template <class Inspector>

@@ -84,6 +84,8 @@ orders step_scheduler::leave(worker_id who, life_number life) {
   refusals_.forget(who);
   if (norms_)
     norms_->forget(who);
+  if (pace_)
+    pace_->forget(who);
   if (gone.where == place::enlisted)
     return {};
   --joined_;
@@ -103,6 +105,9 @@ bool step_scheduler::is_fresh(const push_id& id) const {
 }
 
 orders step_scheduler::push(const push_facts& facts) {
+  constexpr sequence first{1}; // Its time has what is done once: compiling.
+  if (pace_ && facts.id.seq > first)
+    pace_->note(facts.id.worker, facts.from.size(), facts.seconds);
   auto& who = members_.at(facts.id.worker);
   if (forget_taken(who, facts.from))
     return drop_taken(facts);
@@ -370,12 +375,13 @@ void step_scheduler::grant(std::span<const worker_id> who) {
   uint32_t rounds = 0;
   for (auto id : who)
     if (auto found = members_.find(id); found != members_.end())
-      rounds = std::max(rounds, found->second.ahead);
+      rounds = std::max(rounds, ahead_of(id, found->second));
   for (uint32_t round = 1; round <= rounds; ++round) {
     for (auto id : who) {
       auto found = members_.find(id);
       if (found == members_.end() || !is_in_policy(found->second) ||
-          round > found->second.ahead || found->second.leases.size() >= round)
+          round > ahead_of(id, found->second) ||
+          found->second.leases.size() >= round)
         continue;
       auto work = ledger_.grant(id, found->second.batch);
       if (!work)
@@ -388,11 +394,20 @@ void step_scheduler::grant(std::span<const worker_id> who) {
   }
 }
 
+// A worker with fewer steps has fewer leases to begin a round with, in the same
+// proportion, and so leaves more to others where an epoch ends.
+uint32_t step_scheduler::ahead_of(worker_id id, const member& who) const {
+  if (!pace_)
+    return who.ahead;
+  auto all = pace_->most();
+  return (who.ahead * pace_->steps_of(id) + all - 1) / all;
+}
+
 release_order step_scheduler::hand_over(worker_id id, member& who) {
   who.where = place::working;
   who.asked = false;
-  return {id, std::exchange(who.to_send, {}),
-          std::exchange(who.dropped, false)};
+  return {id, std::exchange(who.to_send, {}), std::exchange(who.dropped, false),
+          pace_ ? pace_->steps_of(id) : 0};
 }
 
 void step_scheduler::give_back(member& who, lease_id id) {

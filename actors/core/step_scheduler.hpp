@@ -31,6 +31,7 @@
 #include "actors/core/push_hash.hpp"
 #include "actors/core/push_window.hpp"
 #include "actors/core/refusals.hpp"
+#include "actors/core/round_pace.hpp"
 #include "actors/core/stop_rule.hpp"
 #include "actors/policies/by_rank.hpp"
 #include "actors/policies/policy.hpp"
@@ -51,6 +52,7 @@ struct push_facts {
   version computed_on;
   std::vector<lease_id> from; ///< The leases that its samples came from.
   uint64_t samples = 1;
+  double seconds = 0; ///< That its worker has computed and loaded for it.
 };
 
 /// A gradient that makes part of a step.
@@ -103,6 +105,8 @@ struct release_order {
   worker_id worker;
   std::vector<lease> leases; ///< New leases, besides those it still has.
   bool dropped = false;      ///< Its last gradient was discarded.
+  /// Local steps of its next round, where `pace_rounds` decides; else 0.
+  uint32_t steps = 0;
 };
 
 /// Whether a message of a worker is to be handled.
@@ -150,6 +154,11 @@ public:
 
   /// From now on `judge_norm` finds outliers. @param factor As in `norm_watch`.
   void watch_norms(double factor) { norms_.emplace(factor); }
+
+  /// From now on workers make local steps by their rates, at most so many in a
+  /// round. They enlist with the leases that such a round needs, and have fewer
+  /// where they make fewer.
+  void pace_rounds(uint32_t most) { pace_.emplace(most); }
 
   /// Decides by these rules (policy.hpp), those of an earlier run. To be called
   /// before any worker joins.
@@ -324,6 +333,7 @@ private:
   std::vector<worker_id> members_in_policy() const;
   void release(std::span<const worker_id> who, orders& out);
   void grant(std::span<const worker_id> who);
+  uint32_t ahead_of(worker_id id, const member& who) const;
   release_order hand_over(worker_id id, member& who);
   void give_back(member& who, lease_id id);
   void give_back_outlying(member& who);
@@ -344,6 +354,7 @@ private:
   push_window window_;
   refusals refusals_;
   std::optional<norm_watch> norms_; ///< Nothing: norms are not watched.
+  std::optional<round_pace> pace_;  ///< Nothing: rounds are equally long.
   policies::by_rank<member> members_;
   std::vector<worker_id> out_of_work_; ///< They rest, but are in the policy.
   std::vector<worker_id> resting_;

@@ -198,6 +198,7 @@ void event_log_writer::fill(const cores::orders& decided) {
   for (const auto& next : decided.release) {
     auto& release = *out.add_releases();
     release.set_worker(next.worker.value);
+    release.set_steps(next.steps);
     for (const auto& work : next.leases)
       put(work, *release.add_leases());
   }

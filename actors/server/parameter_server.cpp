@@ -133,7 +133,7 @@ void parameter_server_state::look_at_turns() {
   for (auto who : scheduler_.awaited())
     if (turns_->is_late(who))
       pass_deadline(who, scheduler_.life_of(who));
-  if (parts_.settings.training.local_steps > 0)
+  if (parts_.settings.training.local_steps.most > 0)
     for (auto who : turns_->silent())
       requests_.ask_steps(who, [this, who](life_number life, uint64_t steps) {
         turns_->note_steps(who, life, steps, self_->clock().now());
@@ -224,13 +224,14 @@ std::string remedy_for(errc why, const config::training_settings& settings) {
     return "look at its data and its machine, or give --outliers a larger "
            "factor";
   return std::string{"if the loss grew before, lower "} +
-         (settings.local_steps > 0
+         (settings.local_steps.most > 0
             ? "the learning rate of the workers' own optimizer"
             : "--lr");
 }
 
 cores::push_facts in_short(const push_header& header) {
-  return {header.id, header.computed_on, header.leases(), header.samples};
+  return {header.id, header.computed_on, header.leases(), header.samples,
+          header.compute_seconds + header.data_seconds};
 }
 
 } // namespace
@@ -455,7 +456,8 @@ void parameter_server_state::versions_made(version before, version made) {
 
 release_header
 parameter_server_state::header_for(const cores::release_order& ready) const {
-  return {scheduler_.current(), parts_.life(), ready.leases, ready.dropped};
+  return {scheduler_.current(), parts_.life(), ready.leases, ready.dropped,
+          ready.steps};
 }
 
 // The answers of the other shards are on the way while the lead makes its own

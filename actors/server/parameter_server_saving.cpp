@@ -285,7 +285,7 @@ recording::summary parameter_server_state::make_summary() const {
   out.state_sha256 = final_state_sha256();
   out.seed = settings.training.seed;
   out.mode = config::print(settings.parallel.mode);
-  out.local_steps = settings.training.local_steps;
+  out.local_steps = settings.training.local_steps.most;
   if (settings.parallel.mode == config::parallel_mode::pipeline)
     out.bubble_share = metrics_->statistics().bubble_share();
   if (parts_.modules)

@@ -173,7 +173,7 @@ checkpoint_schedule_parts parameter_server_state::schedule_parts() {
   // Nothing is learned and no epoch ends: there is nothing to resume from.
   out.wanted = model_.has_weights() || parts_.data.samples != cores::endless;
   out.workers_carry =
-    parts_.settings.training.local_steps > 0 ||
+    parts_.settings.training.local_steps.most > 0 ||
     config::parse_compression(parts_.settings.cluster.compression)
       .has_error_feedback();
   return out;

@@ -69,6 +69,8 @@ cores::step_scheduler make_step_scheduler(const parameter_server_parts& parts) {
   out.follow_rules(parts.rules);
   if (auto factor = config::parse_outliers(training.outliers))
     out.watch_norms(*factor);
+  if (training.local_steps.by_rate)
+    out.pace_rounds(training.local_steps.most);
   if (const auto& cluster = parts.settings.cluster; cluster.is_elastic())
     out.vary_members(
       {cluster.fewest_workers(), training.global_batch_size.value_or(0)});

@@ -93,12 +93,17 @@ caf::result<gradient_report> agent_state::begin(compute_task task) {
     unanswered_.insert_or_assign(
       of.number,
       blocks{weights, job_->gradient, run_clock{self_}, task.progress});
-    process_.line->send(process_frame_kind::weights, of.number,
-                        external::weights_body(task.computed_on,
-                                               task.last_was_dropped,
-                                               weights_at, gradient_at));
+    process_.line->send(
+      process_frame_kind::weights, of.number,
+      external::weights_body(task.computed_on, task.last_was_dropped,
+                             weights_at, gradient_at, steps_of(task)));
   }
   return asks;
+}
+
+uint64_t agent_state::steps_of(const compute_task& task) const {
+  return task.steps > 0 ? task.steps
+                        : process_.settings.training.local_steps.most;
 }
 
 void agent_state::withdraw_first() {
@@ -120,8 +125,9 @@ void agent_state::check_time() {
   if (!paused_ && std::ranges::any_of(unanswered_, [this](const auto& one) {
         return is_late(one.second.since);
       }))
-    lose_late(process_.settings.training.local_steps > 0 ? "made no local step"
-                                                         : "sent no gradient");
+    lose_late(process_.settings.training.local_steps.most > 0
+                ? "made no local step"
+                : "sent no gradient");
 }
 
 // -- what it answers ----------------------------------------------------------

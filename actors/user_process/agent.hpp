@@ -70,6 +70,7 @@ private:
   void give_back(uint64_t number);
   void note_step(uint64_t number);
   bool release_blocks(uint64_t number);
+  uint64_t steps_of(const compute_task& task) const;
   void withdraw_first();
   void pause();
   void resume();

@@ -17,12 +17,13 @@ std::string lease_body(const lease& work, data::epoch_order& order) {
 
 std::string weights_body(version computed_on, bool last_was_dropped,
                          const block_place& weights,
-                         const block_place& gradient) {
+                         const block_place& gradient, uint64_t steps) {
   return body_writer{}
     .put(computed_on.value)
     .put(static_cast<uint8_t>(last_was_dropped))
     .put(weights)
     .put(gradient)
+    .put(steps)
     .take_bytes();
 }
 

@@ -16,10 +16,11 @@ namespace troupe::external {
 std::string lease_body(const lease& work, data::epoch_order& order);
 
 /// The body for weights: their version, whether the last gradient was dropped,
-/// and where they and the next gradient are.
+/// where they and the next gradient are, and how many local steps a round on
+/// them has; 0: none.
 std::string weights_body(version computed_on, bool last_was_dropped,
                          const block_place& weights,
-                         const block_place& gradient);
+                         const block_place& gradient, uint64_t steps);
 
 /// What the process says of a gradient.
 struct gradient_answer {

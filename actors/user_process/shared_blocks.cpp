@@ -62,7 +62,8 @@ void shared_blocks::welcome(const config::training_settings& training,
     .put(frozen_region)
     .put(training.batch_size)
     .put(training.seed)
-    .put(uint64_t{training.local_steps})
+    .put(uint64_t{training.local_steps.most})
+    .put(static_cast<uint8_t>(training.local_steps.by_rate))
     .put(static_cast<uint32_t>(layout_.state_dict().size()));
   for (const auto& what : layout_.state_dict())
     put_tensor(out, what);

@@ -69,7 +69,7 @@ computing_parts parts_of_rank(computing_parts parts, worker_id who) {
 }
 
 inner_state_ptr make_inner_state(const computing_parts& of) {
-  return of.settings.training.local_steps > 0
+  return of.settings.training.local_steps.most > 0
            ? std::make_shared<inner_state>(of.carried)
            : nullptr;
 }

@@ -29,7 +29,7 @@ models::training_progress inner_progress(const computing_parts& parts,
   auto all = static_cast<double>(samples_of(parts, from));
   return {static_cast<double>(from.epoch) +
             static_cast<double>(from.first) / all,
-          began_at.value * parts.settings.training.local_steps + number};
+          began_at.value * parts.settings.training.local_steps.most + number};
 }
 
 local_round::local_round(const computing_parts& parts,

@@ -187,6 +187,7 @@ void worker_state::take_weights(const release_header& header,
   ready_since_ = run_clock{self_};
   weights_ = weights;
   weights_version_ = header.weights;
+  steps_ = header.steps;
   dropped_ = header.dropped;
   has_weights_ = true;
   if (parts_.inner)
@@ -258,14 +259,17 @@ void worker_state::advance() {
 }
 
 void worker_state::begin_round() {
-  round_ = round{weights_version_, std::make_shared<std::atomic<bool>>(false)};
+  auto most =
+    parts_.local_steps > 0 && steps_ > 0 ? steps_ : parts_.local_steps;
+  round_ =
+    round{weights_version_, most, std::make_shared<std::atomic<bool>>(false)};
   has_weights_ = false;
 }
 
 // A round ends early when the worker has no lease left, or none of this epoch:
 // it never waits for those that others have.
 bool worker_state::is_last(const round& of) const {
-  return of.from.size() >= parts_.local_steps || work_.empty() ||
+  return of.from.size() >= of.most || work_.empty() ||
          work_.front().what.epoch != of.epoch;
 }
 
@@ -285,6 +289,7 @@ void worker_state::compute(assignment work, bool ends) {
                     replica_part{},
                     std::exchange(dropped_, false),
                     std::nullopt,
+                    steps_,
                     progress_};
   if (parts_.local_steps > 0)
     task.local =

@@ -31,8 +31,8 @@ struct worker_parts {
   /// What the user's program is doing, as stacks of its threads; null: it has
   /// none. Takes up to half a second.
   std::function<std::string()> stacks{};
-  /// Steps that it makes on its own between two pushes; 0: it pushes each
-  /// gradient.
+  /// Steps that it makes on its own between two pushes, unless the server says
+  /// otherwise; 0: it pushes each gradient.
   uint32_t local_steps = 0;
   inner_state_ptr inner{}; ///< Of its own optimiser; null: it has none.
 };
@@ -63,6 +63,7 @@ private:
   /// local steps, a round of them.
   struct round {
     version weights;
+    uint32_t most; ///< Steps.
     cancel_ptr cancel;
     std::vector<lease_id> from{}; ///< Leases begun, in their order.
     uint64_t epoch = 0;           ///< Of all of them.
@@ -126,6 +127,7 @@ private:
   payload weights_;
   payload statistics_; ///< Its own, under `--buffers local`; else empty.
   version weights_version_;
+  uint32_t steps_ = 0; ///< Of a round on these weights, if the server says so.
   bool has_weights_ = false;
   bool dropped_ = false; ///< The last gradient was; compute is not told yet.
   std::optional<round> round_;

@@ -322,7 +322,7 @@ private:
     parts.transport = "simulated";
     parts.packs = all_.packs;
     parts.data = owned_by(parts_of_rank(all_.computing, who));
-    parts.leases = cores::leases_for(settings().training.local_steps);
+    parts.leases = cores::leases_for(settings().training.local_steps.most);
     watch_->process(who, true);
     connect(its, std::move(parts));
   }

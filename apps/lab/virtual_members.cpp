@@ -76,7 +76,7 @@ worker_actor make_worker(const virtual_members& all, worker_id who,
     parts.loader = spawn<loader_actor, loader_state>(
       all.system, placement::scheduled, its.computing);
   } else {
-    parts.local_steps = all.settings().training.local_steps;
+    parts.local_steps = all.settings().training.local_steps.most;
     std::unique_ptr<local_round> round;
     if (all.machine->network)
       parts.inner = make_inner_state(all.computing);
@@ -114,7 +114,7 @@ void start_members(const virtual_members& all, const local_server& with) {
     parts.rank = rank;
     parts.packs = all.packs;
     parts.data = owned_by(parts_of_rank(all.computing, rank));
-    parts.leases = cores::leases_for(all.settings().training.local_steps);
+    parts.leases = cores::leases_for(all.settings().training.local_steps.most);
     tie_by_simulated_links(all, find, parts);
     tie_to_modules(all.computing, find, parts);
     connect(all.system, std::move(parts));

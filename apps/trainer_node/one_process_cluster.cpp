@@ -53,7 +53,8 @@ void start_members(caf::actor_system& system, const computing_parts& computing,
     parts.packs = packs;
     parts.awaits_score = remote::registered_training() != nullptr;
     parts.data = owned_by(its);
-    parts.leases = cores::leases_for(computing.settings.training.local_steps);
+    parts.leases =
+      cores::leases_for(computing.settings.training.local_steps.most);
     if (parts.data.samples > 0)
       parts.rank = worker_id{i};
     tie_to_modules(computing, find, parts);

@@ -51,7 +51,7 @@ worker_actor make_worker(caf::actor_system& system,
                          const computing_parts& computing,
                          const session_client_actor& session) {
   worker_parts parts;
-  parts.local_steps = computing.settings.training.local_steps;
+  parts.local_steps = computing.settings.training.local_steps.most;
   parts.inner = make_inner_state(computing);
   parts.compute = make_compute(system, computing, parts.inner);
   auto where =

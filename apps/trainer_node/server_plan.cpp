@@ -28,13 +28,13 @@ computing_parts make_computing_parts(const config::settings& settings,
 void require_rounds_fit(const config::resolved& config, uint64_t samples) {
   const auto& settings = config.values;
   const auto& training = settings.training;
-  if (training.local_steps == 0 || samples == cores::endless ||
+  if (training.local_steps.most == 0 || samples == cores::endless ||
       settings.data.sharding == config::sharding_kind::local)
     return;
   auto workers = uint64_t{settings.cluster.workers};
   auto batches = (samples + training.batch_size - 1) / training.batch_size;
   auto most = std::max<uint64_t>(batches / workers, 1);
-  if (training.local_steps > most)
+  if (training.local_steps.most > most)
     config::refuse(config, "training.local-steps",
                    "is more than an epoch has batches for each of " +
                      config::count(workers, "worker") + ": use at most " +

@@ -152,7 +152,9 @@ std::string training_of(const settings& all) {
 
 std::string local_steps_of(const settings& all) {
   const auto& training = all.training;
-  auto result = std::to_string(training.local_steps) + " of each worker";
+  auto most = std::to_string(training.local_steps.most);
+  auto result = training.local_steps.by_rate ? most + " of the quickest worker"
+                                             : most + " of each worker";
   if (is_external(all.data.dataset))
     return result + ", with the optimizer of its program";
   result += ", " + training.inner_optimizer;
@@ -285,7 +287,7 @@ std::string plan(const resolved& all, const std::optional<model_size>& model) {
     result += labelled("", "left out: " + model->data->without);
   if (model)
     result += memory_rows(values, *model);
-  if (values.training.local_steps > 0)
+  if (values.training.local_steps.most > 0)
     result += labelled("local steps", local_steps_of(values));
   result +=
     labelled("until", limits_of(all)) +

@@ -38,7 +38,7 @@ void check_staleness_rule(const resolved& all) {
 void check_local_steps(const resolved& all, bool sets_all) {
   const auto& values = all.values;
   const auto& training = values.training;
-  if (training.local_steps == 0) {
+  if (training.local_steps.most == 0) {
     for (auto id : {"training.inner-optimizer", "training.inner-lr-schedule"})
       if (!has_default(values, id))
         refuse(all, id,
@@ -57,6 +57,13 @@ void check_local_steps(const resolved& all, bool sets_all) {
     refuse(all, "training.local-steps",
            "are made by workers that have the whole network: leave --mode " +
              print(values.parallel.mode) + " out");
+  if (training.local_steps.by_rate &&
+      values.data.sharding != sharding_kind::leased)
+    refuse(all, "training.local-steps",
+           "lets quick workers make more steps, and with --sharding " +
+             print(values.data.sharding) +
+             " each has samples of its own: give a number, or leave --sharding "
+             "out");
   if (!is_external(values.data.dataset))
     return;
   for (auto id : {"training.inner-optimizer", "training.inner-lr-schedule",

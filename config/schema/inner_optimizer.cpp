@@ -97,9 +97,9 @@ training_settings inner_training(const training_settings& of) {
   }
   // It counts the steps of a worker.
   if (out.max_steps)
-    out.max_steps = *out.max_steps * of.local_steps;
+    out.max_steps = *out.max_steps * of.local_steps.most;
   if (out.schedule_steps)
-    out.schedule_steps = *out.schedule_steps * of.local_steps;
+    out.schedule_steps = *out.schedule_steps * of.local_steps.most;
   return out;
 }
 

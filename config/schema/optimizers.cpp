@@ -42,7 +42,7 @@ std::span<const std::string> known_optimizers() {
 
 std::string misfit_of(const group_numbers& group,
                       const training_settings& settings) {
-  if (settings.local_steps > 0) // Groups are those of the workers' own.
+  if (settings.local_steps.most > 0) // Groups are those of the workers' own.
     return misfit_of(group, inner_training(settings));
   if (!group.momentum)
     return "";

@@ -77,12 +77,12 @@ void add_training(std::vector<key>& table) {
   at.add("warmup-epochs", &s::warmup_epochs, scope::cluster, "X",
          "epochs in which the learning rate grows from a hundredth",
          from{0, 1e9});
-  at.add("local-steps", &s::local_steps, scope::cluster, "H",
+  at.add("local-steps", &s::local_steps, scope::cluster, "H|auto(max=N)",
          "steps that a worker makes with an optimiser of its own before it "
          "pushes the difference of its weights, to which the optimizer is "
          "applied like to a gradient; max-steps, eval-freq and checkpoint-freq "
-         "count these; 0: each gradient is pushed",
-         from{0, most_local_steps});
+         "count these; 0: each gradient is pushed; auto: the quickest worker "
+         "makes N, and others as many as they can meanwhile");
   at.add("inner-optimizer", &s::inner_optimizer, scope::cluster,
          "NAME(lr=X,...)",
          "local-steps: a worker's own optimizer, such as "

@@ -27,7 +27,7 @@ void fill_in_usual(settings& all) {
 /// barrier it has no momentum, which would be that of all workers together.
 void fill_in_outer(resolved& all) {
   auto& training = all.values.training;
-  if (training.local_steps == 0)
+  if (training.local_steps.most == 0)
     return;
   if (all.is_default("training.lr") && training.optimizer == "sgd")
     training.lr = default_outer_lr;
@@ -59,7 +59,7 @@ double asynchronous_momentum(uint32_t workers) {
 
 void fill_in_momentum(resolved& all) {
   if (all.is_default("training.momentum") &&
-      all.values.training.local_steps == 0)
+      all.values.training.local_steps.most == 0)
     fill_in_usual(all.values);
   fill_in_outer(all);
   fill_in_delayed_nesterov(all);

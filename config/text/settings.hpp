@@ -184,6 +184,22 @@ struct cluster_settings {
   bool operator==(const cluster_settings&) const = default;
 };
 
+/// How many steps a worker makes on its own, with an optimiser of its own,
+/// before it pushes the difference of its weights.
+struct local_steps_rule {
+  uint32_t most = 0;    ///< 0: it pushes each gradient.
+  bool by_rate = false; ///< The quickest worker makes as many, others fewer.
+
+  local_steps_rule() = default;
+
+  local_steps_rule(uint32_t most, bool by_rate = false) // NOLINT
+    : most(most), by_rate(by_rate) {
+    // nop
+  }
+
+  bool operator==(const local_steps_rule&) const = default;
+};
+
 /// [training] What is trained, how, and for how long.
 struct training_settings {
   std::string network = "lenet"; ///< A name, script:FILE or weights:FILE.
@@ -219,9 +235,7 @@ struct training_settings {
   std::string loss = "cross-entropy";       ///< Or one of the program's own.
   double label_smoothing = 0;               ///< In [0, 1).
   autocast_kind autocast = autocast_kind::none;
-  /// Steps that a worker makes on its own, with an optimiser of its own, before
-  /// it pushes the difference of its weights; 0: it pushes each gradient.
-  uint32_t local_steps = 0;
+  local_steps_rule local_steps;
   std::string inner_optimizer = "adamw";      ///< See inner_optimizer.hpp.
   std::string inner_lr_schedule = "constant"; ///< See lr_schedule.hpp.
   /// When to stop, whichever comes first. A limit that is not given does not

@@ -1,5 +1,6 @@
 #include "config/text/value.hpp"
 
+#include "config/text/call_schema.hpp"
 #include "config/text/text.hpp"
 
 #include <array>
@@ -245,6 +246,26 @@ evaluation_frequency parse_frequency(std::string_view text) {
 
 std::string print(const evaluation_frequency& value) {
   return value.each_epoch() ? "epoch" : std::to_string(value.steps);
+}
+
+local_steps_rule parse_local_steps(std::string_view text) {
+  if (all_digits(text)) {
+    if (parse_unsigned(text, UINT64_MAX) > most_local_steps)
+      throw bad_value("must be at most " + std::to_string(most_local_steps));
+    return {parse<uint32_t>(text)};
+  }
+  if (name_of_call(text) != "auto")
+    throw bad_value("must be a whole number or auto");
+  const call_schema rule{"auto",
+                         {{"max", "N", "steps of the quickest worker",
+                           whole(1, most_local_steps), "32"}}};
+  auto most = read_arguments(rule, text).whole("max");
+  return {static_cast<uint32_t>(most), true};
+}
+
+std::string print(const local_steps_rule& value) {
+  auto most = std::to_string(value.most);
+  return value.by_rate ? "auto(max=" + most + ")" : most;
 }
 
 std::string print(double value) {

@@ -34,6 +34,10 @@ std::string print(bool value);
 evaluation_frequency parse_frequency(std::string_view text);
 std::string print(const evaluation_frequency& value);
 
+/// Reads a number, `auto` or `auto(max=N)`.
+local_steps_rule parse_local_steps(std::string_view text);
+std::string print(const local_steps_rule& value);
+
 /// The words of an enum, in the order in which users see them.
 template <class Enum>
 using choices = std::span<const std::pair<Enum, std::string_view>>;
@@ -120,6 +124,8 @@ T parse(std::string_view text) {
     return parse_double(text);
   else if constexpr (std::is_same_v<T, evaluation_frequency>)
     return parse_frequency(text);
+  else if constexpr (std::is_same_v<T, local_steps_rule>)
+    return parse_local_steps(text);
   else if constexpr (std::unsigned_integral<T>)
     return static_cast<T>(parse_unsigned(text, std::numeric_limits<T>::max()));
   else

@@ -72,7 +72,8 @@ parameter_groups groups_of(const flat_layout& layout,
     if (excluded.contains(slot.name))
       terms.weight_decay = 0;
     // With local steps groups are those of the workers' own optimiser.
-    auto own = settings.local_steps > 0 ? config::group_numbers{} : slot.group;
+    auto own =
+      settings.local_steps.most > 0 ? config::group_numbers{} : slot.group;
     if (own.lr)
       terms.lr_factor = *own.lr / settings.lr;
     terms.weight_decay = own.weight_decay.value_or(terms.weight_decay);

@@ -25,10 +25,10 @@ class Contribution(abc.ABC):
         """
 
     @abc.abstractmethod
-    def begin(self, weights: Block, version: int, gradient: Block) -> None:
+    def begin(self, weights: Block, version: int, gradient: Block, steps: int) -> None:
         """Gives the model the weights on which the next round begins. They stay in
         their block until the round is pushed or given up; what is pushed goes into
-        `gradient`."""
+        `gradient`. With local steps the round has so many."""
 
     @abc.abstractmethod
     def add(self, samples: int) -> None:

@@ -35,19 +35,20 @@ class Gradients(Contribution):
 
     def join(self) -> None:
         steps = self._session.run.local_steps
+        rounds = self._session.run.rounds()
         if steps > 0 and self._session.is_replay:
             raise Error(
-                f"the run has made {steps} local steps a round, and what its workers' optimisers "
+                f"the run has made {rounds} local steps a round, and what its workers' optimisers "
                 "had kept is not in the event log: it cannot be computed again"
             )
         if steps > 0:
             raise Error(
-                f"the run makes {steps} local steps with an optimiser of the worker's own: give "
-                f"Worker(local_steps={steps}), and call optimizer.step() in the loop"
+                f"the run makes {rounds} local steps with an optimiser of the worker's own: give "
+                f"Worker(local_steps={rounds}), and call optimizer.step() in the loop"
             )
         self._session.at_close(watch_own_steps(self._session.tensors.trained()))
 
-    def begin(self, weights: Block, version: int, gradient: Block) -> None:
+    def begin(self, weights: Block, version: int, gradient: Block, steps: int) -> None:
         self._session.tensors.load(weights, version)
         self._session.tensors.make_room(gradient)
 

@@ -47,6 +47,7 @@ class _Task:
     weights: Block
     gradient: Block
     dropped: bool  # The gradient before this one came too late.
+    steps: int  # Local ones, of a round that begins on these weights.
 
 
 class LeaseBook:
@@ -127,10 +128,10 @@ class LeaseBook:
         that gradient, which is their answer: their memory is used for others already."""
         if lease in self._covered:
             return
-        version, dropped, *places = body.take("QBQQQQ")
+        version, dropped, *places, steps = body.take("QBQQQQQ")
         weights = self._session.weights(*places[:2])
         gradient = self._session.gradient(*places[2:])
-        task = _Task(lease, version, weights, gradient, bool(dropped))
+        task = _Task(lease, version, weights, gradient, bool(dropped), steps)
         if self._round:
             self._next_task = task
         else:
@@ -138,7 +139,7 @@ class LeaseBook:
 
     def _use(self, task: _Task) -> None:
         self._task = task
-        self.contribution.begin(task.weights, task.version, task.gradient)
+        self.contribution.begin(task.weights, task.version, task.gradient, task.steps)
 
     def _take_cancel(self, lease: int, _: Body) -> None:
         """Each lease that was asked for is answered once. If the loop has not begun

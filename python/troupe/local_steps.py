@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from typing import Any
 
@@ -15,6 +16,25 @@ from troupe.regions import Block
 from troupe.session import Session, number_of, require_one_number
 
 
+#: Steps of the quickest worker under "auto", as the program has it.
+_MOST_BY_RATE = 32
+
+
+def most_steps(local_steps: int | str) -> int:
+    """The most local steps of a round, as of `Worker`. Raises Error if it is neither a
+    number nor "auto"."""
+    if isinstance(local_steps, str):
+        found = re.fullmatch(r"auto(\(max=(\d+)\))?", local_steps)
+        if found is None:
+            raise Error(f'local_steps={local_steps!r}: give a number, "auto" or "auto(max=N)"')
+        most = int(found[2] or _MOST_BY_RATE)
+    else:
+        most = local_steps
+    if not 1 <= most <= 1000:
+        raise Error(f"local_steps={local_steps}: a round has from 1 to 1000 local steps")
+    return most
+
+
 class LocalSteps(Contribution):
     """The user's loop trains the model with an optimiser of its own. After a number of
     these local steps the worker pushes by how much they have changed the weights, as if
@@ -22,29 +42,31 @@ class LocalSteps(Contribution):
     parameters, gradients and optimiser are the loop's alone.
 
     Args:
-        steps: Local steps of a round.
+        steps: Local steps of a round, as of the worker.
         accumulate: As of the worker.
     """
 
-    def __init__(self, session: Session, steps: int, accumulate: int | None) -> None:
+    def __init__(self, session: Session, steps: int | str, accumulate: int | None) -> None:
         super().__init__(accumulate)
         self._session = session
-        self._most = steps
+        self._given = steps
+        self._most = most_steps(steps)  # Of this round.
         self._start: Block | None = None  # With the weights before the first step.
         self._has_warned = False
         self.clear()
 
     def join(self) -> None:
-        steps = self._session.run.local_steps
-        if steps != self._most:
+        run = self._session.run
+        if run.local_steps != self._most or run.by_rate != isinstance(self._given, str):
             raise Error(
-                f"the run makes {steps or 'no'} local steps, and this worker {self._most}: give "
-                f"serve(local_steps={self._most})"
+                f"the run makes {run.rounds() if run.local_steps else 'no'} local steps, and this "
+                f"worker {self._given!r}: give serve(local_steps={self._given!r})"
             )
 
-    def begin(self, weights: Block, version: int, gradient: Block) -> None:
+    def begin(self, weights: Block, version: int, gradient: Block, steps: int) -> None:
         self._session.tensors.load(weights, version)
         self._start = weights
+        self._most = steps
 
     def add(self, samples: int) -> None:
         self._new.append(samples)

@@ -38,12 +38,17 @@ class Welcome:
     region: int  # The one that holds these.
     batch_size: int
     seed: int
-    local_steps: int  # Of a round; 0: the server's optimiser makes all steps.
+    local_steps: int  # Of a round, at most; 0: the server's optimiser makes all steps.
+    by_rate: bool  # Slower workers make fewer.
     places: dict[str, Place]
+
+    def rounds(self) -> str:
+        """The local steps of a round, as a program gives them."""
+        return f'"auto(max={self.local_steps})"' if self.by_rate else str(self.local_steps)
 
 
 def read_welcome(body: Body) -> Welcome:
-    element, *numbers = body.take("IQQQQQQ")
+    element, *numbers, by_rate = body.take("IQQQQQQB")
     places = {}
     for _ in range(body.number("I")):
         name = body.text()
@@ -53,7 +58,7 @@ def read_welcome(body: Body) -> Welcome:
         shape = tuple(body.take(f"{dims}Q"))
         dtype = _dtype_named(name, body.text()) if kind == CONSTANT else None
         places[name] = Place(name, kind, bool(is_frozen), same_as, first, shape, dtype)
-    return Welcome(TYPES[element], *numbers, places)
+    return Welcome(TYPES[element], *numbers, bool(by_rate), places)
 
 
 def _dtype_named(tensor: str, dtype: str) -> torch.dtype:

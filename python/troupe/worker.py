@@ -16,7 +16,7 @@ from troupe.gradients import Gradients
 from troupe.heap import keep_memory
 from troupe.leases import Lease, LeaseBook
 from troupe.loader import Loader
-from troupe.local_steps import LocalSteps
+from troupe.local_steps import LocalSteps, most_steps
 from troupe.program import dataset
 from troupe.session import Participant, Session
 
@@ -27,13 +27,13 @@ _MOST_LEASES = 1024
 _AHEAD = 4
 
 
-def _leases_for(leases: int | None, accumulate: int | None, local_steps: int | None) -> int:
+def _leases_for(
+    leases: int | None, accumulate: int | None, local_steps: int | str | None
+) -> int:
     """How many batches a worker has at a time. Raises Error if there can be no round."""
     if accumulate is not None and not 1 <= accumulate <= 64:
         raise Error(f"accumulate={accumulate}: a step covers from 1 to 64 batches")
-    if local_steps is not None and not 1 <= local_steps <= 1000:
-        raise Error(f"local_steps={local_steps}: a round has from 1 to 1000 local steps")
-    a_round = (accumulate or 1) * (local_steps or 1)
+    a_round = (accumulate or 1) * (1 if local_steps is None else most_steps(local_steps))
     needed = a_round if local_steps is None else a_round + _AHEAD
     if leases is None:
         leases = min(max(_AHEAD, needed), _MOST_LEASES)
@@ -85,7 +85,8 @@ class Worker(Participant):
             this number, and calls `step` when `due` says so.
         local_steps: How many steps the loop makes with an optimiser of its own before
             their difference is pushed, at most 1000: a round. The server must be
-            given the same number. None: the server's optimiser makes all steps.
+            given the same number. "auto": the quickest worker makes 32, and others as many
+            as they can meanwhile; "auto(max=64)" has another number. None: the server's optimiser makes all steps.
         allow_unused: Whether a parameter without a gradient has one of zeros;
             else that is an error.
         param_groups: The groups that the server was given (`troupe.serve`): if these
@@ -112,7 +113,7 @@ class Worker(Participant):
         dataset_id: str = "",
         leases: int | None = None,
         accumulate: int | None = None,
-        local_steps: int | None = None,
+        local_steps: int | str | None = None,
         allow_unused: bool = False,
         param_groups: ParamGroups | None = None,
         views: bool = False,

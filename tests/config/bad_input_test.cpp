@@ -139,6 +139,13 @@ constexpr bad bad_flags[] = {
    "--policy-changes async: each change is a time in seconds and a policy, as "
    "in '30 ssp(staleness=3)'"},
   {"--local-steps 1001", "--local-steps 1001: must be at most 1000"},
+  {"--local-steps -1", "--local-steps -1: must be a whole number or auto"},
+  {"--local-steps fast(max=3)",
+   "--local-steps fast(max=3): must be a whole number or auto"},
+  {"--local-steps auto(max=0)",
+   "--local-steps auto(max=0): max of auto must be at least 1"},
+  {"--local-steps auto(most=8)",
+   "--local-steps auto(most=8): auto has no parameter 'most', it has max"},
   {"--local-steps 8 --inner-optimizer adamw(momentum=0.9)",
    "--inner-optimizer adamw(momentum=0.9): adamw has no parameter 'momentum', "
    "it has lr, weight-decay, clip-norm, warmup-epochs, beta1, beta2, epsilon"},
@@ -288,6 +295,10 @@ constexpr bad bad_wholes[] = {
    "--weight-decay 0.1: is for each gradient, and the server has differences "
    "of weights: give it to the workers, as in --inner-optimizer "
    "adamw(weight-decay=0.1)"},
+  {"--local-steps auto --sharding static",
+   "--local-steps auto(max=32): lets quick workers make more steps, and with "
+   "--sharding static each has samples of its own: give a number, or leave "
+   "--sharding out"},
   {"--local-steps 8 --mode pipeline --stages 2",
    "--local-steps 8: are made by workers that have the whole network: leave "
    "--mode pipeline out"},

@@ -193,6 +193,7 @@ TEST_CASE("a release header has these bytes") {
   header.server = life_number{9};
   header.leases = {{lease_id{1}, 2, 3, 4}, {lease_id{5}, 6, 7, 8, 9}};
   header.dropped = true;
+  header.steps = 10;
   CHECK(hex(to_wire(header)) == "0102030405060708" // weights
                                 "00000009"         // server
                                 "02"               // leases
@@ -206,5 +207,6 @@ TEST_CASE("a release header has these bytes") {
                                 "0000000000000007"
                                 "0000000000000008"
                                 "00000009"
-                                "01"); // dropped
+                                "01"         // dropped
+                                "0000000a"); // steps
 }

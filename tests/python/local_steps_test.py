@@ -228,6 +228,16 @@ class Samples(cluster.Case):
     def test_sync(self):
         self.each_once("sync")
 
+    def test_rounds_by_rates(self):
+        """A slow worker makes fewer steps than a quick one, though nobody waits long."""
+        rates = "auto(max=8)"
+        server, port = self.serve_two("sync", rates)
+        slow = self.work(port, 0, "--local-steps", rates, "--seconds", 0.2)
+        self.work_here(port, 1, local_steps=rates)
+        self.check(slow, server)
+        made = [len((self.folder / f"report-{i}.jsonl").read_text().splitlines()) for i in (0, 1)]
+        self.assertGreater(made[1], 2 * made[0])
+
     def test_rounds_that_are_cancelled(self):
         run = self.each_once(
             "backup(backup-workers=1,late=cancel)", "--seconds", 0.01, "--workers", 1
@@ -392,6 +402,8 @@ class Refused(cluster.Case):
             (4, None, r"makes 4 local steps .* give Worker\(local_steps=4\), and call opt"),
             (4, 8, "local-steps = 8 here, but 4 at"),
             (0, 8, "local-steps = 8 here, but 0 at"),
+            ("auto(max=4)", 4, r"local-steps = 4 here, but auto\(max=4\) at"),
+            ("auto(max=4)", None, r'give Worker\(local_steps="auto\(max=4\)"\), and call'),
         ]:
             server, port = self.serve(
                 "--workers", 1, "--local-steps", at_server, "--train-dir",
@@ -406,12 +418,13 @@ class Refused(cluster.Case):
 
     def test_what_the_welcome_has_otherwise(self):
         session = mock.MagicMock()
-        session.run.local_steps, session.is_replay = 0, False
+        session.run.local_steps, session.run.by_rate, session.is_replay = 0, False, False
         with self.assertRaisesRegex(
             troupe.Error, r"makes no local steps, and this worker 8: give serve\(local_steps=8\)"
         ):
             LocalSteps(session, 8, None).join()
         session.run.local_steps, session.is_replay = 8, True
+        session.run.rounds.return_value = "8"
         with self.assertRaisesRegex(troupe.Error, "has made 8 local steps .* computed again"):
             Gradients(session, None, False).join()
 
@@ -419,6 +432,9 @@ class Refused(cluster.Case):
         for settings, why in [
             ({"local_steps": 0}, "local_steps=0: a round has from 1 to 1000 local steps"),
             ({"local_steps": 1001}, "local_steps=1001: a round has from 1 to 1000"),
+            ({"local_steps": "fast"}, """local_steps='fast': give a number, "auto" or "auto"""),
+            ({"local_steps": "auto(max=0)"}, r"local_steps=auto\(max=0\): a round has from 1"),
+            ({"local_steps": "auto", "leases": 7}, "local_steps=auto needs 32 leases, and"),
             ({"local_steps": 8, "leases": 7}, "local_steps=8 needs 8 leases, and leases=7"),
             ({"local_steps": 8, "accumulate": 3, "leases": 23},
              "accumulate=3 and local_steps=8 needs 24 leases, and leases=23"),

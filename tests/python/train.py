@@ -84,7 +84,7 @@ def main():
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=0)
     parser.add_argument("--accumulate", type=int)
-    parser.add_argument("--local-steps", type=int)
+    parser.add_argument("--local-steps", type=lambda x: int(x) if x.isdigit() else x)
     parser.add_argument("--views", action="store_true")
     parser.add_argument("--gpu", type=int)
     parser.add_argument("--early", action="store_true")

@@ -1,12 +1,14 @@
 // Runs with local steps under the virtual clock: each sample once, the same
 // bits again, also in a replay and after a resume.
 
+#include "actors/log_files/event_log_file.hpp"
 #include "apps/lab/replay_plan.hpp"
 #include "tests/simulation/virtual_test.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
 #include <cmath>
+#include <map>
 
 using namespace troupe;
 using namespace troupe::test;
@@ -130,6 +132,36 @@ TEST_CASE("local steps with statistics, groups, frozen layers and compression "
       replayed_summary(folder / "run" / "tape-1.pb", folder / "again");
     CHECK(again["state_sha256"] == first.summary["state_sha256"]);
   }
+}
+
+TEST_CASE("rounds by rates: the slow one's are shorter, and nobody waits") {
+  auto all = with(rounds, {"--local-steps", "auto(max=8)", "--compute-time",
+                           "slow(base=constant(0.5),worker=0,factor=4)",
+                           "--epochs", "4", "--tape"});
+  for (std::string policy : {"sync", "async", "buffered(size=2)"}) {
+    INFO(policy);
+    temporary_folder folder;
+    auto first = run_in(folder / "run", with(all, {"--policy", policy}));
+    CHECK(first.summary["samples_applied"] == 4 * digits);
+    auto tape = folder / "run" / "tape-1.pb";
+    auto again = replayed_summary(tape, folder / "again");
+    CHECK(again["state_sha256"] == first.summary["state_sha256"]);
+    std::map<uint32_t, std::map<int, int>> counted; // By worker and steps.
+    recording::event_log_reader events{tape};
+    for (proto::LogEvent event; events.next(event);)
+      if (event.has_arrived())
+        ++counted[event.arrived().worker()][1 + event.arrived().also_size()];
+    CHECK(counted[0][8] == 2); // The first round tells nothing of it.
+    CHECK(counted[0][2] > 3);
+    CHECK(counted[1][8] > 3);
+    CHECK(counted[2][8] > 3);
+    CHECK(counted[1][2] + counted[2][2] <= 4); // At the ends of epochs.
+  }
+  auto even = run(with(all, {"--local-steps", "8"}));
+  auto paced = run(all);
+  CHECK(paced.seconds() < 0.5 * even.seconds());
+  double waits = paced.summary["wait_share"];
+  CHECK(waits < 0.5 * double{even.summary["wait_share"]});
 }
 
 TEST_CASE("rounds longer than an epoch are refused") {

@@ -113,7 +113,9 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
                                    "; " + std::to_string(9 + number % 7) + " " +
                                    later_policy(number / 6, !ends_with_epoch)});
   if (number % 13 == 4)
-    result.insert(result.end(), {"--local-steps", "3"});
+    result.insert(
+      result.end(),
+      {"--local-steps", number % 2 == 0 && !is_static ? "auto(max=3)" : "3"});
   return result;
 }
 

@@ -100,7 +100,9 @@ inline std::vector<std::string> various(uint64_t seed, uint64_t steps,
     out.insert(out.end(), more.begin(), more.end());
   };
   if (seed % 5 == 2)
-    add({"--local-steps", std::to_string(1 + seed % 4), "--inner-optimizer",
+    add({"--local-steps",
+         seed % 4 == 3 ? "auto(max=6)" : std::to_string(1 + seed % 4),
+         "--inner-optimizer",
          seed % 2 == 0 ? "adamw(lr=0.001)" : "sgd(lr=0.03)"});
   if (seed % 6 > 1 && seed % 4 == 1)
     add({"--staleness-rule", "polynomial"});

@@ -160,7 +160,9 @@ private:
     header.data_seconds = x.data_seconds();
     header.idle_seconds = x.idle_seconds();
     header.skipped = x.skipped();
-    cores::push_facts facts{header.id, header.computed_on, header.leases()};
+    cores::push_facts facts{header.id, header.computed_on, header.leases(),
+                            header.samples,
+                            header.compute_seconds + header.data_seconds};
     if (scheduler_.admit(header.id) != cores::freshness::fresh)
       throw std::logic_error("a gradient comes twice: " + to_string(header.id));
     cores::orders out;

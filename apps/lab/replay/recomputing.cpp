@@ -22,7 +22,7 @@ public:
   here(const computing_parts& computing, int threads,
        const worker_store& states, version start)
     : network_(computing), threads_(threads) {
-    if (computing.settings.training.local_steps > 0)
+    if (computing.settings.training.local_steps.most > 0)
       rounds_.emplace(computing, network_.layout(), states, start);
   }
 
@@ -57,6 +57,7 @@ public:
   }
 
   gradient_report compute(const task& job) override {
+    constexpr uint64_t no_local_steps = 0; // They cannot be computed again.
     for (const auto& one : job.from)
       process_->send(external::process_frame_kind::lease, one.id.value,
                      external::lease_body(one, order_));
@@ -65,10 +66,10 @@ public:
     auto weights = blocks_.usable(job.weights);
     auto weights_at = blocks_.place_of(weights);
     auto gradient_at = blocks_.place_of(gradient);
-    process_->send(external::process_frame_kind::weights,
-                   job.from.front().id.value,
-                   external::weights_body(job.computed_on, job.last_was_dropped,
-                                          weights_at, gradient_at));
+    process_->send(
+      external::process_frame_kind::weights, job.from.front().id.value,
+      external::weights_body(job.computed_on, job.last_was_dropped, weights_at,
+                             gradient_at, no_local_steps));
     auto answer = wait_for(job.from);
     sent_ = job.from.front().id;
     gradient_report out;

@@ -71,6 +71,7 @@ struct site {
     task.computed_on = version{7};
     task.last_was_dropped = last_was_dropped;
     task.progress = progress;
+    task.steps = steps_by_server;
     auto out = actors.ask<gradient_report>(agent, compute_atom_v, task);
     actors.run();
     return out;
@@ -93,6 +94,7 @@ struct site {
       CHECK(body.number<uint64_t>() == 0);
       body.number<uint64_t>();
       CHECK(body.number<uint64_t>() == 0);
+      steps = body.number<uint64_t>();
       CHECK(body.complete());
       return;
     }
@@ -129,6 +131,8 @@ struct site {
     std::make_shared<transport::shared_memory>();
   bool last_was_dropped = false;
   cancel_ptr cancel = std::make_shared<std::atomic<bool>>(false);
+  uint32_t steps_by_server = 0;
+  uint64_t steps = 0; ///< As the process was told with the last weights.
   progress_ptr progress = std::make_shared<std::atomic<uint64_t>>(0);
   process_line_ptr process;
   agent_actor agent;
@@ -165,6 +169,7 @@ TEST_CASE("the process is told where each tensor lies") {
   CHECK(body.number<uint64_t>() == 64);
   CHECK(body.number<uint64_t>() == 1);
   CHECK(body.number<uint64_t>() == 0); // Local steps.
+  CHECK(body.number<uint8_t>() == 0);
   REQUIRE(body.number<uint32_t>() == 2);
   for (const auto& slot : on.layout.state_dict()) {
     CHECK(body.text() == slot.name);
@@ -395,6 +400,16 @@ TEST_CASE("a round may take long as long as its steps come") {
   REQUIRE(on.session->ended.size() == 1);
   CHECK(on.session->ended[0].line.ends_with(
     "has made no local step in 5 s (--compute-timeout)"));
+}
+
+TEST_CASE("a process is told how many steps its round has") {
+  open_site on{100};
+  on.ask_for(first_lease);
+  CHECK(on.steps == 100);
+  on.send_gradient(first_lease.id);
+  on.steps_by_server = 7;
+  on.ask_for(second_lease);
+  CHECK(on.steps == 7);
 }
 
 TEST_CASE("a process that ends takes its worker with it") {

@@ -36,9 +36,11 @@ struct round_desk {
   }
 
   template <class Request>
-  void give_weights(Request& to, uint64_t at, std::vector<lease> work) {
-    to.promise.deliver(release_header{version{at}, round_role.server, work},
-                       weights);
+  void give_weights(Request& to, uint64_t at, std::vector<lease> work,
+                    uint32_t steps = 0) {
+    to.promise.deliver(
+      release_header{version{at}, round_role.server, work, false, steps},
+      weights);
     actors.run();
   }
 
@@ -140,6 +142,19 @@ TEST_CASE("a round ends early when there is no lease") {
   CHECK(it.task(1).local->ends);
   it.finish(1);
   CHECK(it.server->pushes.at(0).header.samples == 16);
+}
+
+TEST_CASE("a round has as many steps as the server says") {
+  round_desk it{10};
+  it.give_weights(it.server->pulls[0], 7, leases(1, 11), 2);
+  it.finish(0);
+  CHECK(it.task(1).local->ends);
+  it.finish(1);
+  it.give_weights(it.server->pushes.at(0), 8, {}, 1);
+  CHECK(it.task(2).local->ends);
+  it.finish(2);
+  it.give_weights(it.server->pushes.at(1), 9, {});
+  CHECK(!it.task(3).local->ends);
 }
 
 TEST_CASE("a round ends with its epoch") {
