@@ -33,6 +33,8 @@ HOSTS = ("10.77.0.1", "10.77.0.2")
 PORT, LOCAL_STEPS, LR, BATCH = 29510, 32, 0.003, text.BATCH
 SYSTEMS = ["ddp", "troupe", "troupe-local", "torchft"]
 PATIENCE = 600  # Seconds for a run.
+#: The server's SGD, and torchft's outer one: the new weights are the workers' mean.
+OUTER = {"lr": 1.0, "momentum": 0.0}
 
 
 # -- a worker ------------------------------------------------------------------
@@ -124,7 +126,7 @@ def serve_troupe(epochs, local_steps, run):
         text.make_model(), host=HOSTS[0], port=PORT, insecure_network=True,
         workers=len(HOSTS), epochs=epochs, batch_size=BATCH, threads=1, train_dir=run,
         overwrite=True, checkpoint_freq=1000000, **text.DATA,
-        **({"local_steps": local_steps} if local_steps else own),
+        **({"local_steps": local_steps, **OUTER} if local_steps else own),
     )  # fmt: skip
 
 
@@ -141,7 +143,7 @@ def work_torchft(task):
     host = HOSTS[task.rank]
     store = torch.distributed.TCPStore(host, 0, is_master=True, wait_for_workers=False)
     own, schedule = task.optimizer()
-    outer = torch.optim.SGD(task.model.parameters(), lr=0.7, momentum=0.9, nesterov=True)
+    outer = torch.optim.SGD(task.model.parameters(), **OUTER)
     manager = torchft.Manager(
         pg=torchft.ProcessGroupGloo(timeout=timedelta(seconds=60)), min_replica_size=len(HOSTS),
         load_state_dict=task.model.load_state_dict, state_dict=task.model.state_dict,
