@@ -50,7 +50,8 @@ class Gpt(nn.Module):
         self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(depth)))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, 256, bias=False)
-        nn.init.normal_(self.embed.weight, std=0.02)
+        for table in (self.embed, self.place):
+            nn.init.normal_(table.weight, std=0.02)
         self.head.weight = self.embed.weight
 
     def forward(self, text):

@@ -231,7 +231,7 @@ struct lead_notes {
   std::vector<std::string> refused;
   std::vector<run_end> ended; ///< Of lives of the run.
   std::vector<std::string> policies;
-  int fetches = 0;            ///< Announced.
+  int fetches = 0; ///< Announced.
   int attached = 0;
 };
 
