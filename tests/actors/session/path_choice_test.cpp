@@ -2,6 +2,7 @@
 
 #include "actors/session/path_choice.hpp"
 #include "messages/transport/nccl/gpu_network.hpp"
+#include "messages/transport/shm/shared_memory.hpp"
 #include "messages/transport/wire/acceptor.hpp"
 #include "messages/transport/wire/meeting.hpp"
 
