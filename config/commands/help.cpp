@@ -38,8 +38,8 @@ Every flag below a [section] is also a key of that section in the file, and the
 variable TROUPE_<SECTION>_<KEY>; --policy is the key 'name' of [policy].
 Precedence: default < file < environment < flag.
 
-launch, compare, calibrate, data, checkpoint, ctl and pki have flags of their own:
-trainer_node data --help.
+launch, compare, calibrate, data, checkpoint, ctl and pki have flags of their
+own: trainer_node data --help.
 
 Exit status: 0 done; 1 what the run met was wrong (data, ports, peers, devices,
 disk); 2 command line or configuration wrong; 75 stopped by a signal after a

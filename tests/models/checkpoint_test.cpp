@@ -54,6 +54,9 @@ void fill(google::protobuf::Message& message, uint64_t& next) {
       case FieldDescriptor::CPPTYPE_DOUBLE:
         access->SetDouble(&message, field, static_cast<double>(x) + 0.1);
         break;
+      case FieldDescriptor::CPPTYPE_BOOL:
+        access->SetBool(&message, field, true);
+        break;
       default:
         FAIL(
           "a field of a type this test does not know: " << field->full_name());

@@ -31,6 +31,7 @@ void check_refused(const change_answer& by, errc why, const std::string& line) {
 TEST_CASE("a change makes a step of what is held, and is durable when it is "
           "answered") {
   server_fixture play;
+  play.settings.training.momentum = config::training_settings{}.momentum;
   play.writer->holds = true;
   play.open(3);
   auto first = play.push(w0, 1);
