@@ -12,11 +12,10 @@
 #include "apps/lab/simulation/stalling_recorder.hpp"
 #include "apps/trainer_node/one_process_cluster.hpp"
 #include "apps/trainer_node/participants.hpp"
+#include "config/report/report.hpp"
 #include "config/runs/policy_change.hpp"
-#include "config/runs/shared_settings.hpp"
 #include "config/text/failure.hpp"
 #include "config/values/outliers.hpp"
-#include "messages/run_record.hpp"
 #include "models/storage/checkpoint.hpp"
 
 #include <nlohmann/json.hpp>
@@ -234,10 +233,9 @@ private:
   /// The run has the policy of its checkpoint, which may have changed.
   void take_policy(const origin& from) {
     auto& own = plan_.config.values;
-    config::take_policy(own, config::shared_settings(settings()));
-    if (from.checkpoint)
-      config::take_policy(own,
-                          description_of(from.checkpoint->manifest).settings);
+    config::take_policy(own, from.checkpoint
+                               ? from.checkpoint->manifest.config_ini()
+                               : config::to_ini(settings()));
     watch_->follow(make_policy_spec(own));
   }
 

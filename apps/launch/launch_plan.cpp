@@ -80,7 +80,8 @@ public:
     require_fitting();
     if (!hosts_.empty())
       take_address();
-    if (!config_.is_explicit("cluster.port"))
+    if (!config_.is_explicit("cluster.port") ||
+        config_.values.cluster.port == 0)
       flags_ = joined({flags_, {"--port", std::to_string(facts_.free_port())}});
     make_secrets();
     trust_ = trust_of_commands();

@@ -3,6 +3,7 @@
 #include "config/patterns/param_groups.hpp"
 #include "config/rules/validate.hpp"
 #include "config/schema/policies.hpp"
+#include "config/sources/ini.hpp"
 #include "config/sources/momentum.hpp"
 #include "config/text/text.hpp"
 
@@ -43,11 +44,13 @@ policy_settings read_policy(const std::string& text) {
   return out.values.policy;
 }
 
-void take_policy(settings& own,
-                 std::span<const std::pair<std::string, std::string>> run) {
-  for (const auto& [id, value] : run)
-    if (is_of_policy(id))
-      key_of(id).set(own, value);
+void take_policy(settings& own, std::string_view ini) {
+  own.training.momentum_by_workers.reset(); // What is not set is left out.
+  for (const auto& entry : parse_ini(ini, "config.ini")) {
+    const auto& what = named_key("config.ini", entry.section, entry.key);
+    if (is_of_policy(what.id()))
+      what.set(own, entry.value);
+  }
 }
 
 settings with_policy(settings of, const std::string& text) {

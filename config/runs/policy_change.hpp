@@ -10,7 +10,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace troupe::config {
@@ -23,10 +22,9 @@ std::string call_of(const policy_settings& policy);
 /// default. Throws `usage_error` if there is no such policy.
 policy_settings read_policy(const std::string& text);
 
-/// Takes over from the settings of a run, by their ids, what a change of its
-/// policy may have changed.
-void take_policy(settings& own,
-                 std::span<const std::pair<std::string, std::string>> run);
+/// Takes over from the configuration of a run what a change of its policy may
+/// have changed. Throws `usage_error` if that is invalid.
+void take_policy(settings& own, std::string_view ini);
 
 /// These settings with another policy. A momentum of 0 stays, since the
 /// optimiser keeps none then. Throws `usage_error` if the run cannot have the

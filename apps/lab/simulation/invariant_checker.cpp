@@ -89,6 +89,9 @@ void invariant_checker::on_event(const event& entry) {
     applied(step.makes, parts);
   }
   if (const auto* now = std::get_if<inputs::policy_changed>(&entry.what)) {
+    if (!held_.empty())
+      breached("kept", "the policy changes, and " +
+                         text(held_.begin()->second) + " is forgotten");
     follow(policies::read_spec(now->policy, rules_.policy.workers));
     ++counts_.fences;
   }
