@@ -146,6 +146,7 @@ void invariant_checker::began(life_number server, const proto::Manifest* from) {
   fence_ = start;
   roll_back(start);
   members_.clear();
+  is_down_ = false;
   paused_ = false;
   entering_.clear();
   lives_.clear();

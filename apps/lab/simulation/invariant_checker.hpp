@@ -219,6 +219,7 @@ private:
   std::set<lost_lease> lost_;
   uint64_t entries_ = 0; ///< Joins so far, over all lives.
   bool ended_ = false;
+  bool is_down_ = false;            ///< The server, until its next life.
   bool paused_ = false;             ///< There are too few workers.
   std::vector<worker_id> entering_; ///< While it pauses.
   std::optional<double> all_wait_since_;

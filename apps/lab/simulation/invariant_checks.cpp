@@ -284,7 +284,7 @@ void invariant_checker::enacted(const config::fault& incident, double until) {
   faults_until_ = std::max(faults_until_, until);
   if (incident.what == config::fault_kind::crash_server ||
       incident.what == config::fault_kind::fail_server)
-    members_.clear();
+    is_down_ = true; // But for the messages that it has already.
   if (incident.what == config::fault_kind::stall_recorder)
     stalled_until_ = std::max(stalled_until_, until);
   if (incident.what == config::fault_kind::delay)
@@ -310,7 +310,7 @@ void invariant_checker::check_deadlock() {
     return entry.second.waits || !entry.second.is_member;
   };
   auto stalled = rules_.now() < stalled_until_;
-  if (stalled || paused_ || cluster() == 0 ||
+  if (stalled || paused_ || is_down_ || cluster() == 0 ||
       !std::ranges::all_of(members_, waits))
     all_wait_since_.reset();
   else if (!all_wait_since_)
