@@ -39,7 +39,7 @@ std::string misfit(const proto::Hello& hello, const config::settings& settings,
            "); run the same release on all nodes";
   config::pairs explicit_settings;
   for (const auto& one : hello.explicit_())
-    if (!config::is_of_before(changes, one.key(), one.value()) &&
+    if (!config::is_replaced(changes, one.key(), one.value()) &&
         (leads || !config::is_of_policy(one.key())))
       explicit_settings.emplace_back(one.key(), one.value());
   return config::conflicts(settings, explicit_settings);
@@ -138,18 +138,14 @@ auto admission_state::change_policy(const std::string& text,
               policy_atom_v, text)
     .then(
       [this, asks, text, answer](version since) mutable {
-        auto& settings = parts_.settings;
-        auto& run = parts_.description;
-        auto before = settings;
-        settings = config::with_policy(settings, text);
-        auto made =
-          config::changes_between(before, settings, since.value, run.life);
-        run.changes.insert(run.changes.end(), made.begin(), made.end());
-        run.settings = config::shared_settings(settings);
+        auto next = config::with_policy(parts_.settings, text);
+        auto momentum = next.training.momentum;
         answer.set_accepted(true);
         answer.set_policy_since(since.value);
-        if (settings.training.momentum != before.training.momentum)
-          answer.set_momentum(settings.training.momentum);
+        if (momentum != parts_.settings.training.momentum)
+          answer.set_momentum(momentum);
+        config::take_change(parts_.settings, parts_.description,
+                            std::move(next), since.value);
         asks.deliver(answer.SerializeAsString(), caf::strong_actor_ptr{});
       },
       [asks, answer](const caf::error& why) mutable {

@@ -372,23 +372,30 @@ void step_scheduler::release(std::span<const worker_id> who, orders& out) {
 // Grants leases in rounds, so that the first step of a cluster has the first
 // samples, and each worker's second lease belongs to the next step.
 void step_scheduler::grant(std::span<const worker_id> who) {
+  struct wish {
+    worker_id id;
+    member* of;
+    uint32_t leases;
+  };
+
+  std::vector<wish> all;
   uint32_t rounds = 0;
   for (auto id : who)
-    if (auto found = members_.find(id); found != members_.end())
-      rounds = std::max(rounds, ahead_of(id, found->second));
+    if (auto found = members_.find(id);
+        found != members_.end() && is_in_policy(found->second)) {
+      all.push_back({id, &found->second, ahead_of(id, found->second)});
+      rounds = std::max(rounds, all.back().leases);
+    }
   for (uint32_t round = 1; round <= rounds; ++round) {
-    for (auto id : who) {
-      auto found = members_.find(id);
-      if (found == members_.end() || !is_in_policy(found->second) ||
-          round > ahead_of(id, found->second) ||
-          found->second.leases.size() >= round)
+    for (auto& [id, to, leases] : all) {
+      if (round > leases || to->leases.size() >= round)
         continue;
-      auto work = ledger_.grant(id, found->second.batch);
+      auto work = ledger_.grant(id, to->batch);
       if (!work)
-        work = grant_again(found->second);
+        work = grant_again(*to);
       if (work) {
-        found->second.leases.push_back(work->id);
-        found->second.to_send.push_back(*work);
+        to->leases.push_back(work->id);
+        to->to_send.push_back(*work);
       }
     }
   }

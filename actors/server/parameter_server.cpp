@@ -4,7 +4,6 @@
 #include "actors/server/restore.hpp"
 #include "config/report/report.hpp"
 #include "config/runs/policy_change.hpp"
-#include "config/runs/shared_settings.hpp"
 #include "config/schema/policies.hpp"
 #include "config/text/failure.hpp"
 
@@ -191,20 +190,16 @@ void parameter_server_state::follow(const std::string& text) {
     throw run_error("a checkpoint is being written: try again in a moment");
   auto decided = scheduler_.follow(
     policies::make_policy(make_policy_spec(next, parts_.rules)));
-  auto& run = parts_.description;
-  auto made = config::changes_between(parts_.settings, next,
-                                      scheduler_.current().value, run.life);
-  run.changes.insert(run.changes.end(), made.begin(), made.end());
   auto momentum = next.training.momentum;
   if (momentum != parts_.settings.training.momentum)
     pipeline_.set_momentum(momentum);
-  parts_.settings = std::move(next);
-  run.settings = config::shared_settings(parts_.settings);
+  config::take_change(parts_.settings, parts_.description, std::move(next),
+                      scheduler_.current().value);
   decide(inputs::policy_changed{config::call_of(parts_.settings.policy)},
          std::move(decided));
   auto out = std::make_shared<snapshot>();
   describe(*out);
-  out->settings = config::to_ini(parts_.settings, run.changes);
+  out->settings = config::to_ini(parts_.settings, parts_.description.changes);
   checkpoints_.write_settings(std::move(out));
 }
 

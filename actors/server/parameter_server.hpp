@@ -249,7 +249,7 @@ private:
   std::optional<std::string> state_sha256_;
   next_members next_;
   bool told_to_stop_ = false; ///< By a signal.
-  /// Who has changed the policy, until that is durable; and since when it is.
+  /// Operators who wait until their change of the policy is durable.
   std::vector<caf::typed_response_promise<version>> changing_;
   std::optional<double> end_by_; ///< On the run's clock, if told to stop.
   /// Inputs that came while a decision's steps were made, in their order.

@@ -1,7 +1,6 @@
 #include "apps/cli/ctl.hpp"
 
 #include "actors/control/dialer.hpp"
-#include "actors/recording/console.hpp"
 #include "actors/runtime/run_clock.hpp"
 #include "apps/startup/hello.hpp"
 #include "apps/startup/trust.hpp"
@@ -42,10 +41,14 @@ const config::verb policy_verb{
   {},
   true};
 
-/// Whether it is the value of the flag before it.
+/// Whether it is the value of the flag before it, and not of one that may stand
+/// alone.
 bool is_value(const std::vector<std::string>& all, size_t at) {
-  return at > 0 && all[at - 1].starts_with("--") &&
-         all[at - 1].find('=') == std::string::npos;
+  if (at == 0 || !all[at - 1].starts_with("--") ||
+      all[at - 1].find('=') != std::string::npos)
+    return false;
+  const auto* flag = config::find_flag(all[at - 1].substr(2));
+  return flag == nullptr || flag->alone.empty();
 }
 
 struct order {

@@ -92,8 +92,11 @@ std::vector<std::string> leave_out_replaced(std::vector<given>& own,
                                             const earlier_run& run) {
   std::vector<std::string> out;
   std::erase_if(own, [&](const given& one) {
-    auto is_old = one.from.where != "--change" &&
-                  is_of_before(run.changes, one.what->id(), one.text);
+    resolved read; // As settings are printed: sync may be written bsp.
+    read.set_value(one);
+    auto is_old =
+      one.from.where != "--change" &&
+      is_replaced(run.changes, one.what->id(), one.what->get(read.values));
     if (is_old)
       out.push_back(one.cite() +
                     " is what the run had until it was changed "

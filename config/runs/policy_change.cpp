@@ -2,6 +2,7 @@
 
 #include "config/patterns/param_groups.hpp"
 #include "config/rules/validate.hpp"
+#include "config/runs/shared_settings.hpp"
 #include "config/schema/policies.hpp"
 #include "config/sources/ini.hpp"
 #include "config/sources/momentum.hpp"
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace troupe::config {
 
@@ -71,23 +73,24 @@ bool is_of_policy(std::string_view id) {
          id == "training.momentum-by-workers" || id == "training.nesterov";
 }
 
-std::vector<change> changes_between(const settings& before,
-                                    const settings& after, uint64_t step,
-                                    uint32_t life) {
-  std::vector<change> out;
+void take_change(settings& own, run_description& run, settings next,
+                 uint64_t step) {
   for (const auto& each : all_keys()) {
-    auto was = each.get(before), is = each.get(after);
+    auto was = each.get(own), is = each.get(next);
     if (is_of_policy(each.id()) && was != is)
-      out.push_back({step, life, each.id(), was, is, true});
+      run.changes.push_back({step, run.life, each.id(), was, is, true});
   }
-  return out;
+  own = std::move(next);
+  run.settings = shared_settings(own);
 }
 
-bool is_of_before(std::span<const change> changes, std::string_view id,
-                  std::string_view value) {
-  return std::ranges::any_of(changes, [&](const change& one) {
-    return one.live && one.key == id && one.before == value;
-  });
+bool is_replaced(std::span<const change> changes, std::string_view id,
+                 std::string_view value) {
+  auto was = false;
+  for (const auto& one : changes)
+    if (one.live && one.key == id)
+      was = (was || one.before == value) && one.after != value;
+  return was;
 }
 
 } // namespace troupe::config

@@ -5,12 +5,12 @@
 //
 // Pure functions on plain values; any thread.
 
+#include "config/runs/description.hpp"
 #include "config/sources/resolve.hpp"
 
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace troupe::config {
 
@@ -35,14 +35,15 @@ settings with_policy(settings of, const std::string& text);
 /// on it.
 bool is_of_policy(std::string_view id);
 
-/// What differs between two policies, as changes to the settings of a run.
-std::vector<change> changes_between(const settings& before,
-                                    const settings& after, uint64_t step,
-                                    uint32_t life);
+/// From this step on the run has the settings `next`: takes them over, and adds
+/// what differs to the changes in its description.
+void take_change(settings& own, run_description& run, settings next,
+                 uint64_t step);
 
-/// Whether the run had this value of a setting until it was changed while the
-/// run ran: who gives it means the run as it began, and does not contradict it.
-bool is_of_before(std::span<const change> changes, std::string_view id,
-                  std::string_view value);
+/// Whether the run had this value of a setting until another one replaced it
+/// while the run ran. Who gives it means the run as it was, and does not
+/// contradict it.
+bool is_replaced(std::span<const change> changes, std::string_view id,
+                 std::string_view value);
 
 } // namespace troupe::config

@@ -29,3 +29,20 @@ TEST_CASE("a stored file of the program is new, however old it is here",
   REQUIRE(std::system(command.c_str()) == 0);
   CHECK(last_write_time(there / "libold.so-1") > now - std::chrono::hours(1));
 }
+
+TEST_CASE("what a host has is in use as soon as it is asked what it lacks",
+          "[launch]") {
+  namespace fs = std::filesystem;
+  testing::temporary_folder at;
+  auto folder = at.path() / "troupe/launch";
+  fs::create_directories(folder);
+  std::ofstream{folder / "libold.so-1"} << "code";
+  auto now = fs::file_time_type::clock::now();
+  last_write_time(folder / "libold.so-1", now - std::chrono::days(365));
+  std::vector<parcel_file> program{{{}, "libold.so", "libold.so-1"},
+                                   {{}, "libnew.so", "libnew.so-1"}};
+  auto command = "XDG_CACHE_HOME=" + quoted(at.path().string()) + " sh -c " +
+                 quoted(command_of_agent(program)) + " | grep -q lacks";
+  REQUIRE(std::system(command.c_str()) == 0);
+  CHECK(last_write_time(folder / "libold.so-1") > now - std::chrono::hours(1));
+}

@@ -80,10 +80,10 @@ TEST_CASE("a run goes on with another policy, and so do its next lives") {
   // that was made before.
   server.kill();
   server.wait();
-  server =
-    on.listening_server(on.of_writer() + endless + flags{"--resume", "auto"});
-  CHECK(server.said("--policy sync is what the run had until it was changed "
-                    "while it ran; --change policy.name=sync goes back"));
+  server = on.listening_server(on.of_writer() + endless +
+                               flags{"--resume", "auto", "--policy", "bsp"});
+  CHECK(server.said("--policy bsp is what the run had until it was changed "
+                    "while it ran; --change policy.name=bsp goes back"));
   server.await("resumed +from step [1-9]");
   // Also who joins may say what the run had.
   auto late = on.worker(on.of_worker() + flags{"--policy", "sync"});
@@ -124,7 +124,8 @@ TEST_CASE("what cannot be changed is a line each") {
   check_refused(on, {}, 2, "ctl needs what is to change");
   check_refused(on, {"policy", "sometimes"}, 2,
                 "policy sometimes: must be one of");
-  check_refused(on, {"policy", "sync"}, 1, "127.0.0.1:" + on.port() + ": ");
+  check_refused(on, {"--insecure-network", "policy", "sync"}, 1,
+                "127.0.0.1:" + on.port() + ": ");
   auto server = on.listening_server(endless);
   auto workers = workers_of(on, 2);
   on.await(server, "training", is_step(5));

@@ -14,7 +14,8 @@
 
 namespace troupe::simulation {
 
-/// @param find The server; nothing while there is none: then nothing changes.
+/// @param find Returns the server, or nothing while it is down. A change that
+/// is due then is left out.
 /// @param say Is told of a change that the server refuses.
 void spawn_policy_changes(caf::actor_system& system,
                           std::vector<config::timed_policy> all,

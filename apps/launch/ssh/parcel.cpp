@@ -84,6 +84,8 @@ std::string command_of_agent(std::span<const parcel_file> program) {
     {"umask 077;", "d=${XDG_CACHE_HOME:-$HOME/.cache}/troupe/launch;",
      "mkdir -p \"$d\" && cd \"$d\" && d=$(pwd) || {",
      "echo troupe-launch failed cannot make the folder \"$d\"; exit 0; };",
+     // Before the question: those that are here are in use from now on.
+     "touch -c \"$@\";",
      "lacks=; for one; do [ -s \"$one\" ] || lacks=\"$lacks $one\"; done;",
      "if [ -n \"$lacks\" ]; then way=tar;",
      "command -v rsync >/dev/null 2>&1 && way=rsync;",
@@ -91,7 +93,7 @@ std::string command_of_agent(std::span<const parcel_file> program) {
      "room=$(df -k --output=avail . 2>/dev/null | {",
      "read -r name; read -r n; echo \"$n\"; });",
      "echo \"troupe-launch lacks $way $d ${room:--}$lacks\"; exit 0; fi;",
-     "touch -c \"$@\";", "s=" + set + ";", "if ! [ -d $s ]; then t=part-$$;",
+     "s=" + set + ";", "if ! [ -d $s ]; then t=part-$$;",
      "mkdir -p $t/lib && for one; do",
      "ln -s \"../../$one\" \"$t/lib/${one%-*}\"; done;",
      "printf \"%s\\n\" \"#!/bin/sh\"",
