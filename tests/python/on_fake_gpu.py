@@ -1,8 +1,7 @@
 """Makes the fake device CUDA of this process. To be imported before torch.
 
 TROUPE_EMPTY_CUDA names what stands for torch's own CUDA library, which brings the fake device
-along. PROGRAM_FORGETS is the number of a wait that the fake device leaves out in this
-process; FAKE_CUDA_FORGETS and FAKE_CUDA_FAILS_AFTER are for the worker's program alone.
+along. FAKE_CUDA_FORGETS and FAKE_CUDA_FAILS_AFTER are for the worker's program alone.
 """
 
 import ctypes
@@ -31,10 +30,5 @@ torch.cuda._lazy_init = lambda: None
 
 # Children get what os.environ has, and the fake device here what the C library has.
 _c = ctypes.CDLL(None)
-_c.setenv(b"FAKE_CUDA_FORGETS", os.environ.get("PROGRAM_FORGETS", "0").encode(), 1)
+_c.unsetenv(b"FAKE_CUDA_FORGETS")
 _c.unsetenv(b"FAKE_CUDA_FAILS_AFTER")
-
-
-def waits():
-    """How many waits there were that PROGRAM_FORGETS can name."""
-    return ctypes.CDLL(os.environ["TROUPE_EMPTY_CUDA"]).fake_cuda_dependencies()
