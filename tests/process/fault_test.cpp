@@ -50,8 +50,7 @@ void kill_a_worker(const std::string& policy, const flags& more = {},
 
 // -- workers die --------------------------------------------------------------
 
-TEST_CASE("sync: a killed worker is missed and a new one takes part",
-          "[connections]") {
+TEST_CASE("sync: a killed worker is missed and a new one takes part") {
   kill_a_worker("sync");
 }
 
