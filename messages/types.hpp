@@ -100,6 +100,10 @@ struct release_header {
   bool dropped = false; ///< The worker's last gradient was discarded as late.
   /// Local steps of the worker's next round; 0: as many as the settings say.
   uint32_t steps = 0;
+  /// Which fragment the worker's next gradient is of, and whether the payload
+  /// has only the fragment before that (models/layout/fragments.hpp).
+  uint32_t fragment = 0;
+  bool partial = false;
 };
 
 /// What an evaluator wants next.
@@ -214,11 +218,13 @@ using progress_ptr = std::shared_ptr<std::atomic<uint64_t>>;
 
 /// A step of the worker's own optimiser, as one of a round.
 struct local_step {
-  bool begins = false; ///< It is the first of its round.
-  bool ends = false;   ///< It is the last one: the difference is wanted.
-  uint64_t number = 0; ///< In the round, from 0 on.
-  push_id after{};     ///< The last gradient that the server has taken.
-  push_id makes{};     ///< What the difference of the round will be.
+  bool begins = false;   ///< It is the first of its round.
+  bool ends = false;     ///< It is the last one: the difference is wanted.
+  uint64_t number = 0;   ///< In the round, from 0 on.
+  push_id after{};       ///< The last gradient that the server has taken.
+  push_id makes{};       ///< What the difference of the round will be.
+  uint32_t fragment = 0; ///< As in a release_header.
+  bool partial = false;  ///< The same.
 };
 
 /// One gradient to compute, or a step of the worker's own.
@@ -244,6 +250,8 @@ struct compute_task {
   /// release_header, and where they are counted.
   uint32_t steps = 0;
   progress_ptr progress{};
+  uint32_t fragment = 0; ///< As in a release_header.
+  bool partial = false;  ///< The same.
 };
 
 /// The result of a compute task.
@@ -321,7 +329,8 @@ bool inspect(Inspector& f, release_header& x) {
   return f.object(x).fields(
     f.field("weights", x.weights), f.field("server", x.server),
     f.field("leases", x.leases), f.field("dropped", x.dropped),
-    f.field("steps", x.steps));
+    f.field("steps", x.steps), f.field("fragment", x.fragment),
+    f.field("partial", x.partial));
 }
 
 template <class Inspector>

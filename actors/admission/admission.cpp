@@ -66,7 +66,8 @@ admission_actor::behavior_type admission_state::make_behavior() {
       path_listener_parts{parts_.paths.acceptor, parts_.server, parts_.weights,
                           parts_.memory, parts_.whole, parts_.codec,
                           parts_.parameters * size_of(parts_.weights.type),
-                          parts_.gpus, parts_.modules, parts_.activations});
+                          parts_.gpus, parts_.modules, parts_.activations,
+                          has_fragments()});
     self_->monitor(listener_);
   }
   return {[this](const std::string& hello) {
@@ -175,7 +176,8 @@ gateway_actor admission_state::receive(const caf::actor_addr& caller) {
     gateway_parts{parts_.server, parts_.coordinator,
                   parts_.codec ? parts_.codec->compressed() : parts_.weights,
                   parts_.codec, parts_.frozen, parts_.modules,
-                  parts_.activations, caller, parts_.patience, settled});
+                  parts_.activations, caller, parts_.patience, settled,
+                  has_fragments()});
   expected_.push_back({out.address(), caller, settled});
   return out;
 }
@@ -261,6 +263,7 @@ void admission_state::let_in(const proto::Hello& hello,
   welcome.set_element_type(static_cast<uint32_t>(parts_.weights.type));
   if (worker)
     welcome.set_activations(parts_.activations.count);
+  welcome.set_fragments(worker && has_fragments());
   if (is_shard(hello) && parts_.gpu_group)
     welcome.set_gpu_group(parts_.gpu_group->data(), parts_.gpu_group->size());
   if (!parts_.roster)

@@ -89,6 +89,8 @@ public:
   admission_actor::behavior_type make_behavior();
 
 private:
+  bool has_fragments() const { return parts_.settings.training.fragments > 1; }
+
   /// A peer that has a gateway, but perhaps no link yet.
   struct visitor {
     caf::actor_addr gateway;

@@ -97,6 +97,7 @@ transport::path_ptr path_listener_state::path_to(transport::guest who) const {
                               parts_.weights, parts_.parameter_bytes};
   terms.checks_numbers = true;
   terms.most_activations = parts_.activations.count;
+  terms.has_fragments = parts_.has_fragments;
   auto across = who.same_host ? config::reach::host : config::reach::network;
   transport::path_means means{parts_.memory, parts_.gpus};
   const transport::path_row* best = nullptr;

@@ -35,6 +35,7 @@ struct path_listener_parts {
   transport::gpu_network_ptr gpus{}; ///< For peers that ask for NCCL; or null.
   module_factory modules{};          ///< Null: the server has none.
   payload_shape activations{};       ///< The largest of them; empty: none.
+  bool has_fragments = false;        ///< As in path_terms.
 };
 
 class path_listener_state {

@@ -51,6 +51,8 @@ void step_scheduler::enlist(worker_id who, life_number life,
   joined_ -= known.where != place::enlisted;
   std::erase(entering_, who);
   known = std::move(fresh);
+  if (turns_)
+    turns_->begin(who);
 }
 
 orders step_scheduler::join(std::span<const worker_id> who) {
@@ -86,6 +88,8 @@ orders step_scheduler::leave(worker_id who, life_number life) {
     norms_->forget(who);
   if (pace_)
     pace_->forget(who);
+  if (turns_)
+    turns_->leave(who);
   if (gone.where == place::enlisted)
     return {};
   --joined_;
@@ -111,6 +115,8 @@ orders step_scheduler::push(const push_facts& facts) {
   auto& who = members_.at(facts.id.worker);
   if (forget_taken(who, facts.from))
     return drop_taken(facts);
+  if (turns_)
+    turns_->pushed(facts.id.worker);
   who.where = place::held;
   who.asked = true;
   who.last = facts.id.seq;
@@ -118,7 +124,7 @@ orders step_scheduler::push(const push_facts& facts) {
   for (auto id : facts.from)
     std::erase(who.leases, id);
   refusals_.sound(facts.id.worker);
-  held_[facts.id] = {facts.computed_on, facts.from};
+  held_[facts.id] = {facts.computed_on, facts.from, facts.samples};
   held_leases_ += facts.from.size();
   auto in_vain = take_from_others(facts);
   auto out = tell_or_postpone({postponed::kind::arrival,
@@ -155,6 +161,8 @@ orders step_scheduler::pull(worker_id who,
                             std::span<const lease_id> abandoned) {
   auto& asking = members_.at(who);
   asking.asked = true;
+  if (turns_)
+    turns_->asks_anew(who);
   switch (asking.where) {
   case place::working:
   case place::released: {
@@ -332,6 +340,8 @@ update_order step_scheduler::apply(const policies::update& step,
     for (auto from : part.from)
       ledger_.settle(from);
     window_.done(id);
+    if (turns_)
+      turns_->applied(id.worker, part.samples, knows(id.worker, id.life));
   }
   if (out.gradients.empty())
     throw std::logic_error("the policy makes version " + to_string(makes) +
@@ -413,8 +423,14 @@ uint32_t step_scheduler::ahead_of(worker_id id, const member& who) const {
 release_order step_scheduler::hand_over(worker_id id, member& who) {
   who.where = place::working;
   who.asked = false;
-  return {id, std::exchange(who.to_send, {}), std::exchange(who.dropped, false),
-          pace_ ? pace_->steps_of(id) : 0};
+  release_order out{id, std::exchange(who.to_send, {}),
+                    std::exchange(who.dropped, false)};
+  if (pace_)
+    out.steps = pace_->steps_of(id);
+  if (turns_)
+    out.turn = turns_->release(
+      id, current_, out.dropped && !mutation(bug::fragment_after_drop));
+  return out;
 }
 
 void step_scheduler::give_back(member& who, lease_id id) {

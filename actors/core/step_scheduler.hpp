@@ -27,6 +27,7 @@
 // thread-safe.
 
 #include "actors/core/data_ledger.hpp"
+#include "actors/core/fragment_turns.hpp"
 #include "actors/core/norm_watch.hpp"
 #include "actors/core/push_hash.hpp"
 #include "actors/core/push_window.hpp"
@@ -107,6 +108,7 @@ struct release_order {
   bool dropped = false;      ///< Its last gradient was discarded.
   /// Local steps of its next round, where `pace_rounds` decides; else 0.
   uint32_t steps = 0;
+  fragment_turn turn{}; ///< Where `deal_fragments` decides.
 };
 
 /// Whether a message of a worker is to be handled.
@@ -159,6 +161,12 @@ public:
   /// round. They enlist with the leases that such a round needs, and have fewer
   /// where they make fewer.
   void pace_rounds(uint32_t most) { pace_.emplace(most); }
+
+  /// From now on workers exchange so many fragments of the weights in turn.
+  /// @param lost As in `fragment_turns`.
+  void deal_fragments(uint32_t count, uint64_t lost) {
+    turns_.emplace(count, lost);
+  }
 
   /// Decides by these rules (policy.hpp), those of an earlier run. To be called
   /// before any worker joins.
@@ -249,6 +257,17 @@ public:
   bool holds(worker_id who, std::span<const lease_id> ids,
              uint64_t samples) const;
 
+  /// The fragment that the worker's next gradient is of.
+  uint32_t fragment_of(worker_id who) const {
+    return turns_ ? turns_->of_push(who) : 0;
+  }
+
+  /// Samples that are applied in some fragments of the weights only; those of
+  /// the workers' latest gradients are among them.
+  uint64_t partly_applied() const {
+    return turns_ ? turns_->partly_applied() : 0;
+  }
+
   /// A lease that the worker has; null if it has none with this number.
   const lease* find(worker_id who, lease_id id) const;
 
@@ -301,6 +320,7 @@ private:
   struct held_push {
     version computed_on;
     std::vector<lease_id> from;
+    uint64_t samples = 0;
   };
 
   /// What the policy is told when the run goes on.
@@ -353,8 +373,9 @@ private:
   uint32_t rules_ = policies::newest_rules;
   push_window window_;
   refusals refusals_;
-  std::optional<norm_watch> norms_; ///< Nothing: norms are not watched.
-  std::optional<round_pace> pace_;  ///< Nothing: rounds are equally long.
+  std::optional<norm_watch> norms_;     ///< Nothing: norms are not watched.
+  std::optional<round_pace> pace_;      ///< Nothing: rounds are equally long.
+  std::optional<fragment_turns> turns_; ///< Nothing: there is one fragment.
   policies::by_rank<member> members_;
   std::vector<worker_id> out_of_work_; ///< They rest, but are in the policy.
   std::vector<worker_id> resting_;

@@ -199,6 +199,8 @@ void event_log_writer::fill(const cores::orders& decided) {
     auto& release = *out.add_releases();
     release.set_worker(next.worker.value);
     release.set_steps(next.steps);
+    release.set_fragment(next.turn.pushes);
+    release.set_partial(next.turn.partial);
     for (const auto& work : next.leases)
       put(work, *release.add_leases());
   }

@@ -191,9 +191,11 @@ private:
 };
 
 transport::path_terms terms_of(const payload_shape& expected,
-                               const payload_shape& activations) {
+                               const payload_shape& activations,
+                               bool has_fragments) {
   transport::path_terms out{expected};
   out.most_activations = activations.count;
+  out.has_fragments = has_fragments;
   return out;
 }
 
@@ -201,16 +203,21 @@ transport::path_terms terms_of(const payload_shape& expected,
 
 frame_channel_ptr make_chunk_channel(payload_shape expected,
                                      gateway_actor gateway,
-                                     payload_shape activations) {
-  return std::make_shared<chunk_channel>(chunk_end_parts{
-    terms_of(expected, activations), std::move(gateway), {}, {}});
+                                     payload_shape activations,
+                                     bool has_fragments) {
+  return std::make_shared<chunk_channel>(
+    chunk_end_parts{terms_of(expected, activations, has_fragments),
+                    std::move(gateway),
+                    {},
+                    {}});
 }
 
 frame_channel_ptr make_chunk_channel(payload_shape expected,
                                      chunk_end_actor peer,
-                                     payload_shape activations) {
-  return std::make_shared<chunk_channel>(
-    chunk_end_parts{terms_of(expected, activations), {}, std::move(peer), {}});
+                                     payload_shape activations,
+                                     bool has_fragments) {
+  return std::make_shared<chunk_channel>(chunk_end_parts{
+    terms_of(expected, activations, has_fragments), {}, std::move(peer), {}});
 }
 
 } // namespace troupe

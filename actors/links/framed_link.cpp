@@ -113,13 +113,29 @@ void framed_link_state::handle_frame(const transport::frame& message) try {
   channel_->close(err.what());
 }
 
+namespace {
+
+bool has_shape(const watch_header&, const payload_shape& shape,
+               const payload_shape& whole) {
+  return shape == whole;
+}
+
+// Whoever has the other fragments knows how large this one must be.
+bool has_shape(const release_header& header, const payload_shape& shape,
+               const payload_shape& whole) {
+  return header.partial ? shape.type == whole.type && shape.count < whole.count
+                        : shape == whole;
+}
+
+} // namespace
+
 template <class Header>
 void framed_link_state::answer(const transport::frame& message) {
   auto header = transport::read_header<Header>(message.header);
   auto has_numbers = message.kind != frame_kind::gathered;
   if (!open_.waits_for(message.request, header) ||
       has_numbers != static_cast<bool>(message.tensor) ||
-      message.tensor.shape() != expected_)
+      !has_shape(header, message.tensor.shape(), expected_))
     throw transport::path_error{
       "the parameter server sent weights of another size"};
   open_.answer(message.request, header, message.tensor);

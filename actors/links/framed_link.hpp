@@ -22,7 +22,8 @@ public:
   /// `peer_lost`; else the link ends as the gateway did.
   static constexpr double benefit_of_doubt = 1;
 
-  /// @param expected The shape of the model's weights; no other is accepted.
+  /// @param expected The shape of the model's weights; no other is accepted,
+  /// unless a release says that it is partial.
   framed_link_state(pointer self, gateway_actor gateway,
                     frame_channel_ptr channel, payload_shape expected);
 

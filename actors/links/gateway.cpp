@@ -72,10 +72,11 @@ void gateway_state::open_chunks(const chunk_end_actor& peer) {
     return break_off("a second end for chunks, or one that is nobody");
   spawn<path_end_actor, framed_gateway_state>(
     self_->system(), placement::scheduled,
-    framed_gateway_parts{
-      parts_.server, gateway_actor{self_},
-      make_chunk_channel(parts_.expected, peer, parts_.activations),
-      parts_.codec, parts_.modules});
+    framed_gateway_parts{parts_.server, gateway_actor{self_},
+                         make_chunk_channel(parts_.expected, peer,
+                                            parts_.activations,
+                                            parts_.has_fragments),
+                         parts_.codec, parts_.modules});
 }
 
 caf::result<version, std::vector<push_id>> gateway_state::offer_last() {

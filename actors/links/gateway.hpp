@@ -35,6 +35,7 @@ struct gateway_parts {
   double patience = 120;
   /// Set to true when the link exists, or never will; may be null.
   std::shared_ptr<std::atomic<bool>> settled{};
+  bool has_fragments = false; ///< As in path_terms.
 };
 
 class gateway_state {

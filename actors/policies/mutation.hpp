@@ -31,10 +31,11 @@ enum class bug : uint8_t {
   part_of_another,         ///< A rank gets samples of the next rank's part.
   own_norm_counts,         ///< A worker's own norms are among the others'.
   pause_ignored,           ///< Steps are made with fewer than MIN workers.
-  held_forgotten ///< A change of the policy forgets gradients that are held.
+  held_forgotten, ///< A change of the policy forgets gradients that are held.
+  fragment_after_drop ///< A dropped gradient's worker gets a fragment alone.
 };
 
-inline constexpr auto last_bug = bug::held_forgotten;
+inline constexpr auto last_bug = bug::fragment_after_drop;
 
 #ifdef TROUPE_MUTATIONS
 

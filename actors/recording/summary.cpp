@@ -85,6 +85,7 @@ std::string to_json(const summary& results) {
     {"gradients_dropped", results.gradients_dropped},
     {"gradients_refused", results.gradients_refused},
     {"samples_left_out", results.samples_left_out},
+    {"samples_partly_applied", results.samples_partly_applied},
     {"samples_skipped", results.samples_skipped},
     {"fp16_overflows", results.fp16_overflows},
     {"wall_seconds", results.wall_seconds},

@@ -35,8 +35,10 @@ struct summary {
   uint64_t gradients_dropped = 0;
   uint64_t gradients_refused = 0;
   uint64_t samples_left_out = 0; ///< Of complete epochs, never applied.
-  uint64_t samples_skipped = 0;  ///< Damaged and replaced by others.
-  uint64_t fp16_overflows = 0;   ///< Batches that were computed again.
+  /// Of those applied: in some fragments of the weights only.
+  uint64_t samples_partly_applied = 0;
+  uint64_t samples_skipped = 0; ///< Damaged and replaced by others.
+  uint64_t fp16_overflows = 0;  ///< Batches that were computed again.
   double wall_seconds = 0;
   std::optional<double> virtual_seconds;
   double samples_per_second = 0;

@@ -44,6 +44,7 @@ struct arrived_push {
   std::optional<std::vector<lease>> from;
   /// If norms are watched, and the gradient is sound.
   std::optional<cores::judged_norm> norm{};
+  uint32_t fragment = 0; ///< Of the weights, that it is of.
 };
 
 class lead : public note_sink {

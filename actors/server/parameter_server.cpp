@@ -232,7 +232,7 @@ cores::push_facts in_short(const push_header& header) {
 } // namespace
 
 void parameter_server_state::push_arrived(const arrived_push& push) {
-  pipeline_.hold(push.header, push.gradient);
+  pipeline_.hold(push.header, push.gradient, push.fragment);
   decide(inputs::arrived{push.header,
                          leases_for_log(push),
                          errc::none,
@@ -451,8 +451,16 @@ void parameter_server_state::versions_made(version before, version made) {
 
 release_header
 parameter_server_state::header_for(const cores::release_order& ready) const {
-  return {scheduler_.current(), parts_.life(), ready.leases, ready.dropped,
-          ready.steps};
+  return {scheduler_.current(), parts_.life(), ready.leases,
+          ready.dropped,        ready.steps,   ready.turn.pushes,
+          ready.turn.partial};
+}
+
+payload
+parameter_server_state::weights_for(const cores::release_order& ready) const {
+  const auto& turn = ready.turn;
+  return turn.partial ? model_.newest(model_.fragment_before(turn.pushes))
+                      : model_.newest();
 }
 
 // The answers of the other shards are on the way while the lead makes its own
@@ -468,7 +476,7 @@ void parameter_server_state::decision_done(const cores::orders& decided) {
   if (decided.stop)
     return ending_.begin("completed", *decided.stop);
   for (const auto& ready : decided.release)
-    requests_.release(ready.worker, header_for(ready), model_.newest(),
+    requests_.release(ready.worker, header_for(ready), weights_for(ready),
                       pipeline_.gathers(scheduler_.current()));
   for (auto who : decided.cancel)
     requests_.cancel(who);

@@ -31,6 +31,8 @@ void parameter_server_state::record(const note_ptr& what_happened) {
 void parameter_server_state::describe(snapshot& out) const {
   fill_manifest(parts_, scheduler_, out.manifest);
   metrics_->statistics().save(*out.manifest.mutable_counters(), times());
+  out.manifest.mutable_counters()->set_samples_partly_applied(
+    scheduler_.partly_applied());
   out.stays = staying_checkpoints();
 }
 
@@ -292,6 +294,7 @@ recording::summary parameter_server_state::make_summary() const {
     out.contexts_left = parts_.modules->contexts();
   out.sharding = config::print(settings.data.sharding);
   out.samples_left_out = scheduler_.ledger().left_out();
+  out.samples_partly_applied = scheduler_.partly_applied();
   out.transport = transports_;
   if (auto bytes = traffic_->per_step();
       bytes && !config::may_have_modules(settings)) {

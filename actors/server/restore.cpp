@@ -71,6 +71,12 @@ cores::step_scheduler make_step_scheduler(const parameter_server_parts& parts) {
     out.watch_norms(*factor);
   if (training.local_steps.by_rate)
     out.pace_rounds(training.local_steps.most);
+  if (training.fragments > 1)
+    out.deal_fragments(
+      training.fragments,
+      parts.from.resumed
+        ? parts.from.resumed->manifest.counters().samples_partly_applied()
+        : 0);
   if (const auto& cluster = parts.settings.cluster; cluster.is_elastic())
     out.vary_members(
       {cluster.fewest_workers(), training.global_batch_size.value_or(0)});

@@ -13,8 +13,9 @@ step_pipeline::step_pipeline(lead& of, step_pipeline_parts parts)
   // nop
 }
 
-void step_pipeline::hold(const push_header& header, const payload& gradient) {
-  held_.emplace(header.id, held_push{header.samples, gradient});
+void step_pipeline::hold(const push_header& header, const payload& gradient,
+                         uint32_t fragment) {
+  held_.emplace(header.id, held_push{header.samples, gradient, fragment});
 }
 
 std::vector<double>
@@ -121,7 +122,7 @@ void step_pipeline::use_sum(step& next, const payload& sum, double share) {
 bool step_pipeline::limit(step next) {
   if (!parts_.model->clips())
     return measure(std::move(next));
-  auto own = parts_.model->squares(next.gradients, next.shares);
+  auto own = parts_.model->squares(next.mean());
   if (!parts_.shards->any()) {
     next.what.scale = parts_.model->scale_of(own);
     return measure(std::move(next));
@@ -151,8 +152,7 @@ bool step_pipeline::measure(step next) {
     ask_for_factors(std::move(next));
     return false;
   }
-  finish(std::move(next),
-         parts_.model->measure(next.gradients, next.shares, next.what.scale));
+  finish(std::move(next), parts_.model->measure(next.mean(), next.what.scale));
   return true;
 }
 
@@ -169,7 +169,7 @@ void step_pipeline::ask_for_factors(step next) {
         proceed();
       });
     });
-  *all = parts_.model->measure(open->gradients, open->shares, open->what.scale);
+  *all = parts_.model->measure(open->mean(), open->what.scale);
 }
 
 void step_pipeline::clear() {
@@ -195,6 +195,8 @@ auto step_pipeline::begin(const cores::update_order& order, double rate)
     out.what.gradients.push_back(part.id);
     out.shares.push_back(static_cast<double>(held.samples) * part.weight);
     out.gradients.push_back(std::move(held.gradient));
+    if (parts_.settings.fragments > 1)
+      out.fragments.push_back(held.fragment);
     lead_.push_settled(part.id, true);
   }
   out.what.shares.assign(out.shares.begin(), out.shares.end());
@@ -209,7 +211,7 @@ void step_pipeline::finish(step next) {
   if (ordered_.empty())
     all_are_ordered();
   parts_.model->step(what.makes, std::move(next.gradients), next.shares,
-                     terms_of(what));
+                     terms_of(what), next.fragments);
   made_ = what.makes;
   if (!next.has_sum)
     return;

@@ -40,8 +40,9 @@ public:
   step_pipeline(lead& of, step_pipeline_parts parts);
 
   /// Keeps a sound gradient, or one that is offered, until the policy decides
-  /// on it.
-  void hold(const push_header& header, const payload& gradient);
+  /// on it. @param fragment Of the weights, that it is of.
+  void hold(const push_header& header, const payload& gradient,
+            uint32_t fragment = 0);
 
   /// The learning rate of each step that was decided on, in their order.
   /// @param epochs Passes over the data before the first of them.
@@ -75,13 +76,16 @@ private:
   struct held_push {
     uint64_t samples = 0;
     payload gradient;
+    uint32_t fragment = 0;
   };
 
   struct step {
     shard_step what;
     std::vector<payload> gradients;
-    std::vector<double> shares; ///< As in `what`, for the model.
-    bool has_sum = false;       ///< The last one, of those that were offered.
+    std::vector<double> shares;        ///< As in `what`, for the model.
+    std::vector<uint32_t> fragments{}; ///< Empty: there is only one.
+    mean_of mean() const { return {gradients, shares, fragments}; }
+    bool has_sum = false; ///< The last one, of those that were offered.
   };
 
   void proceed();

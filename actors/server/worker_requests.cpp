@@ -105,7 +105,7 @@ void worker_requests::look_into(const request_id& id, arrived_push push) {
   gradient_facts facts;
   if (push.gradient) {
     push.gradient = parts_.model->place(push.gradient);
-    facts = parts_.model->look_at(push.gradient);
+    facts = parts_.model->look_at(push.gradient, push.fragment);
   }
   auto own = facts.is_sound ? errc::none : errc::not_finite;
   if (!parts_.shards->any())
@@ -200,6 +200,7 @@ arrived_push worker_requests::look_up(const push_header& header,
                                       const payload& gradient) const {
   arrived_push out{header, gradient, std::nullopt};
   const auto& who = header.id.worker;
+  out.fragment = parts_.scheduler->fragment_of(who);
   auto ids = header.leases();
   if (!parts_.scheduler->holds(who, ids, header.samples))
     return out;
@@ -218,7 +219,8 @@ errc worker_requests::check(const arrived_push& push) const {
     return errc::protocol_violation;
   const auto& gradient = push.gradient;
   auto here = gradient || gradient.shape().bytes() == 0 || parts_.takes_offers;
-  return here && parts_.model->fits(gradient) ? errc::none : errc::wrong_size;
+  return here && parts_.model->fits(gradient, push.fragment) ? errc::none
+                                                             : errc::wrong_size;
 }
 
 caf::error worker_requests::refuse(const arrived_push& push, errc why) {

@@ -60,6 +60,7 @@ void server_links::describe(size_t index, const proto::Welcome& welcome,
   one.weights = {static_cast<element_type>(welcome.element_type()),
                  welcome.parameters()};
   one.activations = {one.weights.type, welcome.activations()};
+  one.has_fragments = welcome.fragments();
   if (is_worker)
     one.codec = codec_of(welcome);
 }
@@ -73,6 +74,7 @@ transport::path_terms server_links::terms(size_t index,
   out.whole = {one.weights.type, welcome.region()};
   out.sent = one.codec ? one.codec->compressed() : one.weights;
   out.most_activations = welcome.activations();
+  out.has_fragments = one.has_fragments;
   // Segments begin on complete weights, and end together.
   if (is_worker && !has_segments(welcome))
     out.overlap = overlap;
@@ -92,7 +94,8 @@ const framed_link_actor& server_links::tie(size_t index,
   one.link = spawn<framed_link_actor, framed_link_state>(
     system_, placement::scheduled, gateway,
     way ? make_path_channel(std::move(way))
-        : make_chunk_channel(one.weights, gateway, one.activations),
+        : make_chunk_channel(one.weights, gateway, one.activations,
+                             one.has_fragments),
     one.weights);
   return one.link;
 }

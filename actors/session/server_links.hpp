@@ -27,6 +27,7 @@ public:
     std::string path;
     payload_shape weights;
     payload_shape activations;  ///< The largest of them; empty: none.
+    bool has_fragments = false; ///< As in path_terms.
     transport::codec_ptr codec; ///< Compresses gradients; or null.
     gradient_way way;           ///< On which gradients leave.
   };

@@ -119,7 +119,7 @@ shard_model::shard_model(const config::training_settings& settings,
 }
 
 void shard_model::load(const models::flat_layout& whole,
-                       const models::loaded_checkpoint& from) {
+                       const models::loaded_checkpoint& from, uint64_t steps) {
   const auto& record = from.manifest.optimizer();
   auto where = from.path.string();
   if (record.name() != optimizer_->name())
@@ -129,10 +129,10 @@ void shard_model::load(const models::flat_layout& whole,
   auto slots = optimizer_->slots();
   for (auto& slot : slots)
     slot.flat = slot.flat.cpu(); // To be read into from the file.
-  if (record.steps() > 0)
+  if (steps > 0)
     for (auto& slot : slots)
       fill_slot(whole, slot.name, range_, from, slot.flat);
-  optimizer_->load(slots, record.steps());
+  optimizer_->load(slots, steps);
 }
 
 // Squares that add up to a number are those of numbers. Where they do not, the

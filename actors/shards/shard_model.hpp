@@ -77,8 +77,9 @@ public:
   /// Continues with the optimiser's state of a checkpoint, however many shards
   /// made it. Throws `run_error` when it belongs to another network or
   /// optimiser.
+  /// @param steps That the optimiser has made.
   void load(const models::flat_layout& whole,
-            const models::loaded_checkpoint& from);
+            const models::loaded_checkpoint& from, uint64_t steps);
 
   /// Continues with the slots of another shard that owned this range.
   void load(const std::vector<models::named_slot>& slots, uint64_t steps) {

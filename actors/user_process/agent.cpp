@@ -16,7 +16,9 @@ using external::process_frame_kind;
 
 agent_state::agent_state(pointer self, agent_parts parts)
   : user_process_state(self, parts), self_(self),
-    order_(std::move(parts.order)), gradients_(blocks_.pool_of_gradients()),
+    order_(std::move(parts.order)),
+    cuts_(parts.layout, parts.settings.training.fragments),
+    count_(parts.layout.count()), gradients_(blocks_.pool_of_gradients()),
     copies_(models::pool_of_copies(parts.layout.count() *
                                      models::size_of(parts.layout.dtype()),
                                    parts.copies)) {
@@ -75,8 +77,9 @@ caf::result<gradient_report> agent_state::begin(compute_task task) {
     of = waiting_.front();
     waiting_.pop_front();
   }
-  job_ = job{of, self_->make_response_promise<gradient_report>(),
-             gradients_.take_tensor(), run_clock{self_}};
+  job_ =
+    job{of, self_->make_response_promise<gradient_report>(),
+        gradients_.take_tensor(), run_clock{self_}, cuts_.all(task.fragment)};
   auto asks = job_->asks;
   if (lost_) {
     finish(lost_);
@@ -87,7 +90,9 @@ caf::result<gradient_report> agent_state::begin(compute_task task) {
     finish(without_gradient(*job_));
   } else {
     blocks_.forget_unused();
-    auto weights = blocks_.usable(task.weights);
+    auto gets = task.partial ? cuts_.all(cuts_.before(task.fragment))
+                             : models::element_range{0, count_};
+    auto weights = blocks_.usable(task.weights, gets.first);
     auto weights_at = blocks_.place_of(weights);
     auto gradient_at = blocks_.place_of(job_->gradient);
     unanswered_.insert_or_assign(
@@ -96,7 +101,8 @@ caf::result<gradient_report> agent_state::begin(compute_task task) {
     process_.line->send(
       process_frame_kind::weights, of.number,
       external::weights_body(task.computed_on, task.last_was_dropped,
-                             weights_at, gradient_at, steps_of(task)));
+                             {weights_at, gets}, {gradient_at, job_->gives},
+                             steps_of(task)));
   }
   return asks;
 }
@@ -167,7 +173,8 @@ void agent_state::take_gradient(uint64_t from, const std::string& body) try {
     return lose_over("sent a gradient of " + std::to_string(samples) +
                      " samples, and its leases have " + std::to_string(wanted));
   report.metrics = std::move(metrics);
-  report.gradient = to_payload(job_->gradient, copies_);
+  report.gradient = to_payload(job_->gradient, copies_)
+                      .part(job_->gives.first, job_->gives.count);
   report.samples = samples;
   report.loss = loss;
   report.seconds = job_->clock.elapsed(self_);

@@ -11,6 +11,7 @@
 #include "actors/user_process/user_process_state.hpp"
 #include "data/sampling/permutation.hpp"
 #include "models/layout/flat_pool.hpp"
+#include "models/layout/fragments.hpp"
 
 #include <deque>
 #include <map>
@@ -49,6 +50,7 @@ private:
     caf::typed_response_promise<gradient_report> asks;
     at::Tensor gradient;
     run_clock clock;
+    models::element_range gives; ///< Of the block, what is pushed.
   };
 
   /// Memory that the process may use until it has answered.
@@ -81,6 +83,8 @@ private:
 
   pointer self_;
   data::epoch_order order_;
+  models::fragments cuts_;
+  uint64_t count_; ///< Elements of a block.
   models::flat_pool gradients_;
   std::shared_ptr<payload_pool> copies_; ///< Unused without a GPU.
   std::deque<told_lease> waiting_; ///< Told to the process, and not begun.

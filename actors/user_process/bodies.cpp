@@ -16,14 +16,18 @@ std::string lease_body(const lease& work, data::epoch_order& order) {
 }
 
 std::string weights_body(version computed_on, bool last_was_dropped,
-                         const block_place& weights,
-                         const block_place& gradient, uint64_t steps) {
+                         const exchanged& gets, const exchanged& gives,
+                         uint64_t steps) {
   return body_writer{}
     .put(computed_on.value)
     .put(static_cast<uint8_t>(last_was_dropped))
-    .put(weights)
-    .put(gradient)
+    .put(gets.block)
+    .put(gives.block)
     .put(steps)
+    .put(gets.elements.first)
+    .put(gets.elements.count)
+    .put(gives.elements.first)
+    .put(gives.elements.count)
     .take_bytes();
 }
 

@@ -6,6 +6,7 @@
 #include "config/values/metrics.hpp"
 #include "data/sampling/permutation.hpp"
 #include "messages/lease.hpp"
+#include "models/layout/shard_cuts.hpp"
 
 #include <string>
 #include <vector>
@@ -15,12 +16,18 @@ namespace troupe::external {
 /// The body for a lease: its epoch, its part, and its samples in their order.
 std::string lease_body(const lease& work, data::epoch_order& order);
 
+/// What a round has got, or gives: a block, and what of it is exchanged.
+struct exchanged {
+  block_place block;
+  models::element_range elements;
+};
+
 /// The body for weights: their version, whether the last gradient was dropped,
-/// where they and the next gradient are, and how many local steps a round on
-/// them has; 0: none.
+/// where they are and where the next gradient is to be, and how many local
+/// steps a round on them has; 0: none.
 std::string weights_body(version computed_on, bool last_was_dropped,
-                         const block_place& weights,
-                         const block_place& gradient, uint64_t steps);
+                         const exchanged& gets, const exchanged& gives,
+                         uint64_t steps);
 
 /// What the process says of a gradient.
 struct gradient_answer {

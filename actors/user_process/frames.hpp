@@ -14,7 +14,7 @@
 namespace troupe::external {
 
 /// Both ends must speak the same.
-inline constexpr uint64_t frame_version = 6;
+inline constexpr uint64_t frame_version = 7;
 
 /// A larger body is refused before memory is allocated for it.
 inline constexpr uint32_t most_body = 1u << 20;

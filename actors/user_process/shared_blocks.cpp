@@ -73,14 +73,19 @@ void shared_blocks::welcome(const config::training_settings& training,
 
 // Where this host has the server's own memory, the process gets the weights
 // there. They are in use until it has answered, as by a compute actor.
-payload shared_blocks::usable(const payload& weights) {
+payload shared_blocks::usable(const payload& weights, uint64_t first) {
+  const auto& shape = weights.shape();
   if (!memory_.gpu) {
     auto bytes = weights.host_bytes();
     if (memory_.host->find_foreign(bytes.data(), bytes.size()))
-      return weights;
+      return {{shape.type, layout_.count()},
+              weights.owner(),
+              bytes.data() - first * size_of(shape.type)};
   }
   auto copy = weights_.take_tensor();
-  write_numbers(copy, weights);
+  write_numbers(copy.narrow(0, static_cast<int64_t>(first),
+                            static_cast<int64_t>(shape.count)),
+                weights);
   return to_payload(std::move(copy));
 }
 

@@ -37,9 +37,11 @@ public:
   void welcome(const config::training_settings& training,
                const payload& frozen);
 
-  /// The weights in memory that the process can use: themselves, or a copy,
-  /// which is there when this returns. Throws run_error if the GPU has failed.
-  payload usable(const payload& weights);
+  /// A block with the weights in memory that the process can use: themselves,
+  /// or a copy, which is there when this returns. Throws run_error if the GPU
+  /// has failed.
+  /// @param first Where they begin in the block, of which they may be a part.
+  payload usable(const payload& weights, uint64_t first = 0);
 
   /// Where a block of weights or of a gradient is, for the process. Makes its
   /// region known to it first.

@@ -188,14 +188,30 @@ server_model::server_model(const config::training_settings& settings,
   versions_ = std::make_unique<weights_versions>(
     own_range().count, layout_->dtype(), device_, std::move(memory),
     with.remote_readers);
-  auto groups = models::within(models::groups_of(*layout_, settings), range);
-  part_ = {settings, layout_->dtype(), range, groups, {first_, with.across}};
+  part_ = settings.fragments > 1
+            ? fragment_models{settings, *layout_, with.across}
+            : fragment_models{settings, *layout_, range, {first_, with.across}};
 }
 
 payload_shape server_model::shape() const {
   if (!has_weights())
     return {};
   return {to_element_type(layout_->dtype()), own_range().count};
+}
+
+payload_shape server_model::shape(uint32_t fragment) const {
+  auto out = shape();
+  if (part_.cuts())
+    out.count = part_.cuts()->all(fragment).count;
+  return out;
+}
+
+payload server_model::newest(uint32_t fragment) const {
+  auto out = newest();
+  if (!part_.cuts())
+    return out;
+  auto range = part_.cuts()->all(fragment);
+  return out.part(range.first, range.count);
 }
 
 at::Tensor server_model::next_buffer() {
@@ -208,14 +224,14 @@ at::Tensor server_model::newest_flat() const {
   return has_weights() ? versions_->newest_flat() : at::Tensor{};
 }
 
-gradient_facts server_model::look_at(const payload& gradient) const {
-  auto out = part_.look_at(gradient);
-  if (gradient.finite().value_or(false) || !has_weights() ||
-      layout_->statistics().empty())
+gradient_facts server_model::look_at(const payload& gradient,
+                                     uint32_t fragment) const {
+  auto out = part_.look_at(gradient, fragment);
+  if (gradient.finite().value_or(false))
     return out;
-  out.is_sound = out.is_sound && models::stays_finite(
-                                   statistics_of(newest_flat()),
-                                   statistics_of(to_tensor(gradient, device_)));
+  if (auto its = statistics_in(gradient, fragment))
+    out.is_sound =
+      out.is_sound && models::stays_finite(statistics_of(newest_flat()), *its);
   return out;
 }
 
@@ -234,25 +250,33 @@ server_model::factors_of(std::span<const models::parameter_squares> all) const {
   return models::step_factors(all, count);
 }
 
-void server_model::apply(const at::Tensor& next,
-                         std::span<const payload> gradients,
-                         std::span<const double> shares,
+void server_model::apply(const at::Tensor& next, const mean_of& mean,
                          const step_terms& with) {
-  part_.apply(next, newest_flat(), gradients, shares, with);
+  auto before = newest_flat();
+  part_.apply(next, before, mean, with);
   if (!has_weights() || layout_->statistics().empty())
     return;
   std::vector<at::Tensor> parts;
-  for (const auto& gradient : gradients)
-    parts.push_back(statistics_of(to_tensor(gradient, device_)));
-  models::merge_statistics(settings_.buffers, statistics_of(next), parts,
-                           shares);
+  std::vector<double> shares;
+  for (size_t i = 0; i < mean.gradients.size(); ++i) {
+    auto fragment = mean.fragments.empty() ? 0 : mean.fragments[i];
+    if (auto its = statistics_in(mean.gradients[i], fragment)) {
+      parts.push_back(std::move(*its));
+      shares.push_back(mean.shares[i]);
+    }
+  }
+  if (!parts.empty())
+    models::merge_statistics(settings_.buffers, statistics_of(next), parts,
+                             shares);
+  else if (next.const_data_ptr() != before.const_data_ptr())
+    copy_numbers(statistics_of(next), statistics_of(before));
 }
 
 void server_model::step(version makes, std::vector<payload> gradients,
-                        std::span<const double> shares,
-                        const step_terms& with) {
+                        std::span<const double> shares, const step_terms& with,
+                        std::span<const uint32_t> fragments) {
   auto next = next_buffer();
-  apply(next, gradients, shares, with);
+  apply(next, {gradients, shares, fragments}, with);
   gradients.clear();
   publish(makes, std::move(next));
 }
@@ -265,14 +289,16 @@ void server_model::publish(version makes, at::Tensor next) {
 void server_model::describe(snapshot& out) const {
   if (!has_weights())
     return;
-  const auto& optimizer = *part_.optimizer();
   out.layout = layout_;
   out.weights = newest();
   out.frozen = frozen_;
-  for (const auto& slot : optimizer.slots())
+  for (const auto& slot : part_.slots())
     out.slots.push_back({slot.name, {}});
-  out.manifest.mutable_optimizer()->set_name(std::string{optimizer.name()});
-  out.manifest.mutable_optimizer()->set_steps(optimizer.steps());
+  auto& optimizer = *out.manifest.mutable_optimizer();
+  optimizer.set_name(std::string{part_.name()});
+  optimizer.set_steps(part_.steps());
+  for (auto steps : part_.steps_of_fragments())
+    optimizer.add_fragment_steps(steps);
 }
 
 void server_model::save(snapshot& out) const {
@@ -303,7 +329,7 @@ state_request server_model::draft(snapshot& out,
   for (const auto& part : layout_->statistics())
     model.put(model.position(part.name),
               own.subspan(part.offset * width - first, part.count * width));
-  auto slots = part_.optimizer()->slots();
+  auto slots = part_.slots();
   for (size_t i = 0; i < slots.size(); ++i)
     put_range(optimizer, std::span{places.slots.parts}.subspan(i, 1), width,
               first, to_payload(slots[i].flat).host_bytes());
@@ -319,7 +345,7 @@ at::Tensor server_model::make_whole() const {
 
 at::Tensor server_model::make_whole_average() const {
   auto out = wholes_->take_tensor();
-  auto own = to_tensor(to_payload(part_.average_slot().front().flat));
+  auto own = to_tensor(to_payload(part_.average().value()));
   copy_numbers(out.narrow(0, static_cast<int64_t>(first_), own.numel()), own);
   copy_numbers(layout_->statistics_of(out), statistics_of(to_tensor(newest())));
   return out;
@@ -337,6 +363,19 @@ std::optional<std::string> server_model::weights_sha256() const {
     return std::nullopt;
   return models::weights_sha256({to_tensor(newest()), to_tensor(frozen_)},
                                 *layout_);
+}
+
+/// The statistics behind a gradient of this fragment, if it has some.
+std::optional<at::Tensor> server_model::statistics_in(const payload& gradient,
+                                                      uint32_t fragment) const {
+  const auto& cuts = part_.cuts();
+  if (!has_weights() || layout_->statistics().empty() ||
+      (cuts && !cuts->has_statistics(fragment)))
+    return std::nullopt;
+  auto flat = to_tensor(gradient, device_);
+  auto first = cuts ? static_cast<int64_t>(cuts->parameters(fragment).count)
+                    : static_cast<int64_t>(layout_->parameter_count() - first_);
+  return flat.narrow(0, first, flat.numel() - first);
 }
 
 // The statistics follow the lead's range of the parameters, the last one.

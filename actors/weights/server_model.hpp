@@ -10,8 +10,8 @@
 // thread may read and release a version.
 
 #include "actors/shards/shard_beginning.hpp"
-#include "actors/shards/shard_model.hpp"
 #include "actors/shards/weights_versions.hpp"
+#include "actors/weights/fragment_models.hpp"
 #include "actors/weights/snapshot.hpp"
 #include "config/text/settings.hpp"
 #include "messages/error.hpp"
@@ -105,12 +105,24 @@ public:
   /// takes. Empty without weights.
   payload_shape shape() const;
 
+  /// The shape of one fragment of it: that of gradients, where workers
+  /// exchange fragments.
+  payload_shape shape(uint32_t fragment) const;
+
   /// The newest version; shares its memory.
   payload newest() const { return versions_ ? versions_->newest() : payload{}; }
 
+  /// One fragment of the newest version, where workers exchange fragments.
+  payload newest(uint32_t fragment) const;
+
+  /// The fragment before this one in the order in which they are exchanged.
+  uint32_t fragment_before(uint32_t which) const {
+    return part_.cuts() ? part_.cuts()->before(which) : 0;
+  }
+
   /// Whether the gradient has the right shape.
-  bool fits(const payload& gradient) const {
-    return gradient.shape() == shape();
+  bool fits(const payload& gradient, uint32_t fragment = 0) const {
+    return gradient.shape() == shape(fragment);
   }
 
   /// The same gradient where the weights are.
@@ -121,7 +133,7 @@ public:
   /// Looks at the lead's part of a gradient. It is sound if it has neither NaN
   /// nor infinity; the statistics behind it may have some where the newest
   /// version has, too.
-  gradient_facts look_at(const payload& gradient) const;
+  gradient_facts look_at(const payload& gradient, uint32_t fragment = 0) const;
 
   /// Memory for the next version: that of the newest one if nobody reads it any
   /// more, else another buffer.
@@ -134,9 +146,8 @@ public:
   bool clips() const { return settings_.clip_norm && has_weights(); }
 
   /// The squares of the lead's part of a step's mean gradient.
-  models::exact_sum squares(std::span<const payload> gradients,
-                            std::span<const double> shares) const {
-    return part_.squares(gradients, shares);
+  models::exact_sum squares(const mean_of& mean) const {
+    return part_.squares(mean);
   }
 
   /// The factor for a mean gradient with these squares, on all shards: below 1
@@ -147,10 +158,9 @@ public:
   bool has_factors() const { return part_.has_factors(); }
 
   /// The lead's part of the norms that decide on these factors; begins a step.
-  std::vector<models::parameter_squares>
-  measure(std::span<const payload> gradients, std::span<const double> shares,
-          double scale) {
-    return part_.measure(newest_flat(), gradients, shares, scale);
+  std::vector<models::parameter_squares> measure(const mean_of& mean,
+                                                 double scale) {
+    return part_.measure(newest_flat(), mean, scale);
   }
 
   /// The factors that these parts of all shards make.
@@ -161,8 +171,8 @@ public:
 
   /// The lead's part of a step from the newest version into `next`. Its running
   /// statistics come from those behind the gradients.
-  void apply(const at::Tensor& next, std::span<const payload> gradients,
-             std::span<const double> shares, const step_terms& with);
+  void apply(const at::Tensor& next, const mean_of& mean,
+             const step_terms& with);
 
   /// Makes `next`, which all parts have written to, the newest version.
   void publish(version makes, at::Tensor next);
@@ -170,7 +180,8 @@ public:
   /// All of a step: the lead's part of the next version from these gradients,
   /// which are released before the version is published.
   void step(version makes, std::vector<payload> gradients,
-            std::span<const double> shares, const step_terms& with);
+            std::span<const double> shares, const step_terms& with,
+            std::span<const uint32_t> fragments = {});
 
   /// Adds the weights, the optimiser's counts and the names of its slots to a
   /// snapshot; does nothing without weights.
@@ -185,8 +196,7 @@ public:
 
   /// Whether an average of the weights is kept.
   bool averages() const {
-    return has_weights() && settings_.ema_decay > 0 &&
-           part_.optimizer()->steps() > 0;
+    return has_weights() && settings_.ema_decay > 0 && part_.steps() > 0;
   }
 
   /// Memory for the whole newest version, with the lead's part filled in.
@@ -215,6 +225,8 @@ private:
   }
 
   at::Tensor statistics_of(const at::Tensor& flat) const;
+  std::optional<at::Tensor> statistics_in(const payload& gradient,
+                                          uint32_t fragment) const;
 
   config::training_settings settings_;
   c10::Device device_ = c10::kCPU;
@@ -222,7 +234,7 @@ private:
   uint64_t first_ = 0; ///< Where the lead's range begins in the whole.
   std::unique_ptr<weights_versions> versions_;
   std::unique_ptr<models::flat_pool> wholes_; ///< For evaluators, if need be.
-  shard_model part_;
+  fragment_models part_;
   payload frozen_;
 };
 

@@ -217,8 +217,6 @@ void compute_state::end_local_step(const compute_task& task,
   c10::OptionalStreamGuard guard{engine_.stream()};
   run_clock clock{self_};
   round_->leave(task, gradient, *found);
-  if (found->gradient.device() != nullptr)
-    found->gradient.know_finite(models::all_finite(gradient));
   found->seconds = found->seconds + clock.elapsed(self_);
 } catch (const std::exception& err) {
   found = failed(errc::failed, err);

@@ -4,6 +4,7 @@
 #include "config/text/failure.hpp"
 #include "data/dataset.hpp"
 #include "models/device/accelerator.hpp"
+#include "models/optim/aggregate.hpp"
 
 #include <utility>
 
@@ -41,20 +42,31 @@ local_round::local_round(const computing_parts& parts,
 }
 
 void local_round::enter(compute_task& task) {
-  if (task.local->begins) {
+  if (task.local->begins)
     first_ = task.weights;
+  if (task.local->begins && !task.local->partial)
     return;
-  }
+  if (task.local->begins)
+    merge(task);
   task.weights = to_payload(steps_.weights());
   task.statistics = {}; // They are behind these weights.
 }
 
-/// @pre All weights that the round begins with have arrived.
-void local_round::begin(const push_id& after) {
+// If they do not arrive, the round is cancelled when it is left.
+void local_round::merge(const compute_task& task) {
+  auto progress = first_.arriving();
+  if (progress && !progress->wait_for(0, first_.shape().bytes()))
+    return;
+  auto where = models::device_named(parts_.settings.training.device);
+  steps_.merge(steps_.before(task.local->fragment), to_tensor(first_, where));
+}
+
+/// The state of the optimiser that a round begins with.
+std::shared_ptr<const models::inner_numbers>
+local_round::go_back_to(const push_id& after) {
   auto from = state_->go_back_to(after);
   before_ = from ? from->steps : 0;
-  auto where = models::device_named(parts_.settings.training.device);
-  steps_.begin(to_tensor(first_, where), from);
+  return from;
 }
 
 void local_round::leave(const compute_task& task, const at::Tensor& gradient,
@@ -68,16 +80,22 @@ void local_round::leave(const compute_task& task, const at::Tensor& gradient,
     report.cancelled = true;
     return;
   }
-  if (local.begins)
-    begin(local.after);
+  auto where = models::device_named(parts_.settings.training.device);
+  if (local.begins && local.partial)
+    steps_.go_on(go_back_to(local.after));
+  else if (local.begins)
+    steps_.begin(to_tensor(first_, where), go_back_to(local.after));
   if (task.batch)
     steps_.step(gradient, inner_progress(parts_, task.from, task.computed_on,
                                          local.number));
   if (!local.ends)
     return;
-  steps_.finish(gradient);
+  auto made = steps_.finish(gradient, local.fragment);
+  auto range = steps_.range_of(local.fragment);
   first_ = {};
-  report.gradient = to_payload(gradient);
+  report.gradient = to_payload(gradient).part(range.first, range.count);
+  if (report.gradient.device() != nullptr)
+    report.gradient.know_finite(models::all_finite(made));
   report.inner_steps = before_;
   state_->keep(local.makes, steps_.copy_state(state_->take_spare()));
 }

@@ -33,7 +33,9 @@ public:
 
   /// Before the gradient of this task is computed: gives the task the weights
   /// and statistics of the worker's own, except at the beginning of a round,
-  /// whose weights may still be arriving.
+  /// whose weights may still be arriving. Where they are of one fragment only,
+  /// waits for them, and gives it the worker's own with that fragment in them.
+  /// Throws `run_error` if they are of another one.
   /// @pre task.local
   void enter(compute_task& task);
 
@@ -44,7 +46,8 @@ public:
              gradient_report& report);
 
 private:
-  void begin(const push_id& after);
+  std::shared_ptr<const models::inner_numbers> go_back_to(const push_id& after);
+  void merge(const compute_task& task);
 
   computing_parts parts_;
   inner_state_ptr state_;

@@ -188,6 +188,8 @@ void worker_state::take_weights(const release_header& header,
   weights_ = weights;
   weights_version_ = header.weights;
   steps_ = header.steps;
+  fragment_ = header.fragment;
+  partial_ = header.partial;
   dropped_ = header.dropped;
   has_weights_ = true;
   if (parts_.inner)
@@ -290,14 +292,18 @@ void worker_state::compute(assignment work, bool ends) {
                     std::exchange(dropped_, false),
                     std::nullopt,
                     steps_,
-                    progress_};
+                    progress_,
+                    fragment_,
+                    partial_};
   if (parts_.local_steps > 0)
     task.local =
       local_step{round_->steps == 0,
                  ends,
                  round_->steps,
                  taken_,
-                 {role_->as.worker, role_->as.life, role_->last.next()}};
+                 {role_->as.worker, role_->as.life, role_->last.next()},
+                 fragment_,
+                 partial_};
   self_->request(parts_.compute, caf::infinite, compute_atom_v, std::move(task))
     .then([this, asked = roles_, ends](
             const gradient_report& report) { computed(asked, ends, report); },

@@ -128,6 +128,8 @@ private:
   payload statistics_; ///< Its own, under `--buffers local`; else empty.
   version weights_version_;
   uint32_t steps_ = 0; ///< Of a round on these weights, if the server says so.
+  uint32_t fragment_ = 0; ///< As in a release_header.
+  bool partial_ = false;  ///< The same.
   bool has_weights_ = false;
   bool dropped_ = false; ///< The last gradient was; compute is not told yet.
   std::optional<round> round_;

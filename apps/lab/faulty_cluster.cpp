@@ -159,6 +159,7 @@ private:
     out.norm_factor = config::parse_outliers(settings().training.outliers);
     if (settings().cluster.is_elastic())
       out.fewest = settings().cluster.fewest_workers();
+    out.fragments = settings().training.fragments;
     out.liveness = settings().cluster.liveness_timeout;
     out.joining = settings().cluster.join_timeout;
     auto link = link_terms_of(all_);

@@ -67,8 +67,11 @@ virtual_cluster start_replay(caf::actor_system& system, server_plan plan,
   for (const auto& own : plan.computing.own_data)
     driver.own_data.push_back({own->size(), own->digest()});
   driver.gradients = make_recomputing(plan.computing, process, recorded);
-  driver.weights =
-    shape_of_weights(parts.settings.training, parts.data.classes);
+  const auto& training = parts.settings.training;
+  models::fragments cuts{plan.layout, training.fragments};
+  for (uint32_t k = 0; k < cuts.count(); ++k)
+    driver.gradients_of.push_back(
+      {shape_of(plan.layout).type, cuts.all(k).count});
   driver.strict = recorded.strict;
   driver.say = voice(options.silent);
   driver.began =

@@ -54,6 +54,7 @@ link_terms link_terms_of(const virtual_members& all) {
   out.latency = number_or(settings.link_latency, out.latency);
   out.rate = number_or(settings.link_rate, out.rate);
   out.tensor_bytes = all.weights.bytes();
+  out.fragments = all.settings().training.fragments;
   if (all.packs.codec)
     out.compressed_bytes = all.packs.codec->compressed().bytes();
   return out;

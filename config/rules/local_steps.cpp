@@ -13,6 +13,19 @@ bool has_default(const settings& values, const char* id) {
   return key_of(id).get(values) == key_of(id).get(settings{});
 }
 
+/// Whoever else takes part of a gradient would have to know its fragment.
+void check_fragments(const resolved& all) {
+  const auto& values = all.values;
+  auto refuse_with = [&](const char* id) {
+    refuse(all, "training.fragments",
+           "is for one server that gets differences as they are: leave " +
+             std::string{key_of(id).name} + " out");
+  };
+  for (auto id : {"cluster.shards", "cluster.compression"})
+    if (!has_default(values, id))
+      refuse_with(id);
+}
+
 } // namespace
 
 void check_staleness_rule(const resolved& all) {
@@ -39,7 +52,8 @@ void check_local_steps(const resolved& all, bool sets_all) {
   const auto& values = all.values;
   const auto& training = values.training;
   if (training.local_steps.most == 0) {
-    for (auto id : {"training.inner-optimizer", "training.inner-lr-schedule"})
+    for (auto id : {"training.fragments", "training.inner-optimizer",
+                    "training.inner-lr-schedule"})
       if (!has_default(values, id))
         refuse(all, id,
                "is for steps that workers make on their own: add --local-steps "
@@ -48,6 +62,8 @@ void check_local_steps(const resolved& all, bool sets_all) {
   }
   if (!sets_all)
     return;
+  if (training.fragments > 1)
+    check_fragments(all);
   if (training.weight_decay > 0)
     refuse(all, "training.weight-decay",
            "is for each gradient, and the server has differences of weights: "

@@ -26,7 +26,7 @@ bool is_of_the_server(std::string_view id) {
 }
 
 /// Settings that release 0.1.0 did not have.
-constexpr std::array<std::string_view, 18> newer{"training.loss",
+constexpr std::array<std::string_view, 19> newer{"training.loss",
                                                  "training.freeze",
                                                  "training.param-groups",
                                                  "training.ema-decay",
@@ -38,6 +38,7 @@ constexpr std::array<std::string_view, 18> newer{"training.loss",
                                                  "parallel.replicas",
                                                  "training.outliers",
                                                  "training.local-steps",
+                                                 "training.fragments",
                                                  "training.inner-optimizer",
                                                  "training.inner-lr-schedule",
                                                  "policy.size",

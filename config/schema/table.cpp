@@ -83,6 +83,11 @@ void add_training(std::vector<key>& table) {
          "applied like to a gradient; max-steps, eval-freq and checkpoint-freq "
          "count these; 0: each gradient is pushed; auto: the quickest worker "
          "makes N, and others as many as they can meanwhile");
+  at.add(
+    "fragments", &s::fragments, scope::cluster, "P",
+    "local-steps: cut the parameters into so many parts, of which a worker "
+    "exchanges one after each round, in turn",
+    from{1, 1000});
   at.add("inner-optimizer", &s::inner_optimizer, scope::cluster,
          "NAME(lr=X,...)",
          "local-steps: a worker's own optimizer, such as "

@@ -236,6 +236,7 @@ struct training_settings {
   double label_smoothing = 0;               ///< In [0, 1).
   autocast_kind autocast = autocast_kind::none;
   local_steps_rule local_steps;
+  uint32_t fragments = 1; ///< Parts of the weights, exchanged in turn.
   std::string inner_optimizer = "adamw";      ///< See inner_optimizer.hpp.
   std::string inner_lr_schedule = "constant"; ///< See lr_schedule.hpp.
   /// When to stop, whichever comes first. A limit that is not given does not

@@ -1,6 +1,7 @@
 #include "models/optim/local_steps.hpp"
 
 #include "config/schema/inner_optimizer.hpp"
+#include "config/text/failure.hpp"
 #include "models/device/accelerator.hpp"
 #include "models/optim/clipping.hpp"
 #include "models/optim/groups.hpp"
@@ -24,12 +25,17 @@ flat_layout parameters_alone(const flat_layout& of) {
   return flat_layout::from({{"parameters", {count}}}, of.dtype());
 }
 
+at::Tensor cut(const at::Tensor& flat, const element_range& range) {
+  return flat.narrow(0, static_cast<int64_t>(range.first),
+                     static_cast<int64_t>(range.count));
+}
+
 } // namespace
 
 local_steps::local_steps(const config::training_settings& settings,
                          const flat_layout& layout)
-  : layout_(layout), settings_(config::inner_training(settings)),
-    rate_(settings_),
+  : layout_(layout), fragments_(layout, settings.fragments),
+    settings_(config::inner_training(settings)), rate_(settings_),
     optimizer_(make_optimizer(settings_, parameters_alone(layout),
                               groups_of(layout, settings_))) {
   // nop
@@ -37,7 +43,33 @@ local_steps::local_steps(const config::training_settings& settings,
 
 void local_steps::begin(const at::Tensor& weights,
                         const std::shared_ptr<const inner_numbers>& from) {
+  at::NoGradGuard no_grad;
   first_ = weights_ = weights.to(device_named(settings_.device));
+  if (has_fragments()) // It keeps them for longer than the round.
+    first_ = weights_.clone();
+  load(from);
+}
+
+void local_steps::merge(uint32_t fragment, const at::Tensor& numbers) {
+  at::NoGradGuard no_grad;
+  auto range = range_of(fragment);
+  if (!first_.defined() ||
+      static_cast<uint64_t>(numbers.numel()) != range.count)
+    throw run_error("the server has sent weights of another fragment");
+  if (!own_.defined())
+    own_ = at::empty_like(first_);
+  if (!weights_.is_same(own_))
+    own_.copy_(weights_);
+  for (auto* flat : {&first_, &own_})
+    cut(*flat, range).copy_(numbers);
+  weights_ = own_;
+}
+
+void local_steps::go_on(const std::shared_ptr<const inner_numbers>& from) {
+  load(from);
+}
+
+void local_steps::load(const std::shared_ptr<const inner_numbers>& from) {
   if (from && from == loaded_)
     return;
   loaded_ = from;
@@ -76,17 +108,21 @@ void local_steps::step(const at::Tensor& gradient,
   loaded_.reset();
 }
 
-void local_steps::finish(const at::Tensor& to) {
+at::Tensor local_steps::finish(const at::Tensor& to, uint32_t fragment) {
   at::NoGradGuard no_grad;
-  auto difference = layout_.parameters_of(to);
-  auto before = layout_.parameters_of(first_);
-  auto after = layout_.parameters_of(weights_);
+  const auto& range = fragments_.parameters(fragment);
+  auto difference = cut(to, range);
+  auto before = cut(first_, range);
+  auto after = cut(weights_, range);
   if (to.device() == first_.device())
     at::sub_out(difference, before, after);
   else
     difference.copy_(at::sub(before, after));
-  layout_.statistics_of(to).copy_(layout_.statistics_of(weights_));
-  first_.reset();
+  if (fragments_.has_statistics(fragment))
+    layout_.statistics_of(to).copy_(layout_.statistics_of(weights_));
+  if (!has_fragments())
+    first_.reset();
+  return cut(to, range_of(fragment));
 }
 
 std::shared_ptr<const inner_numbers>

@@ -13,6 +13,7 @@
 
 #include "config/text/settings.hpp"
 #include "models/layout/flat_layout.hpp"
+#include "models/layout/fragments.hpp"
 #include "models/optim/learning_rate.hpp"
 #include "models/optim/optimizer.hpp"
 
@@ -33,7 +34,8 @@ struct inner_numbers {
 class local_steps {
 public:
   /// @param settings Those of the run; the inner optimiser is in them.
-  /// @throws usage_error if there is no such optimiser.
+  /// @throws usage_error if there is no such optimiser, or there are more
+  /// fragments than parameters.
   local_steps(const config::training_settings& settings,
               const flat_layout& layout);
 
@@ -43,6 +45,25 @@ public:
   /// @param from The state of the optimiser to go on from; null: a new one.
   void begin(const at::Tensor& weights,
              const std::shared_ptr<const inner_numbers>& from);
+
+  /// The elements of a fragment that are exchanged.
+  element_range range_of(uint32_t fragment) const {
+    return fragments_.all(fragment);
+  }
+
+  /// The fragment whose turn was before this one's.
+  uint32_t before(uint32_t fragment) const {
+    return fragments_.before(fragment);
+  }
+
+  /// Takes the newest numbers of a fragment into the weights that the round
+  /// before has come to; the other fragments stay as they are.
+  /// @param numbers A flat buffer of the fragment's range.
+  /// @throws run_error if it has another size.
+  void merge(uint32_t fragment, const at::Tensor& numbers);
+
+  /// Begins a round on the weights that `merge` has made.
+  void go_on(const std::shared_ptr<const inner_numbers>& from);
 
   /// The weights that the next gradient is computed on, with the running
   /// statistics behind them; changed by the next step.
@@ -54,8 +75,9 @@ public:
   /// @throws run_error if the gradient does not fit.
   void step(const at::Tensor& gradient, const training_progress& where);
 
-  /// Writes the difference of the round, with the newest statistics behind it.
-  void finish(const at::Tensor& to);
+  /// Writes the difference of a fragment, with the newest statistics behind it
+  /// if the fragment has them. Returns the range of `to` that was written.
+  at::Tensor finish(const at::Tensor& to, uint32_t fragment = 0);
 
   /// A copy of the state of the optimiser.
   /// @param into Memory of an earlier copy that nobody else uses; may be null.
@@ -63,13 +85,19 @@ public:
   copy_state(std::shared_ptr<inner_numbers> into = nullptr) const;
 
 private:
+  bool has_fragments() const { return fragments_.count() > 1; }
+  void load(const std::shared_ptr<const inner_numbers>& from);
+
   flat_layout layout_;
+  fragments fragments_;
   config::training_settings settings_; ///< Of the inner optimiser.
   learning_rate rate_;
   std::unique_ptr<optimizer> optimizer_;
   /// The state that the optimiser has now, if it is that of a copy.
   std::shared_ptr<const inner_numbers> loaded_;
-  at::Tensor first_;   ///< The weights that the round began with.
+  /// The weights that the round began with; of each fragment those that the
+  /// worker was given last.
+  at::Tensor first_;
   at::Tensor own_;     ///< Memory of the weights after a step.
   at::Tensor weights_; ///< One of the two.
 };

@@ -133,10 +133,13 @@ class Tensors:
                 where[key] = now
             x.tensor = self._tensors[i] = now
 
-    def load(self, block: Block, version: int | None = None) -> None:
-        """Loads the weights of a block. The counters of batches get the number of the
-        version, if it is given."""
+    def load(
+        self, block: Block, version: int | None = None, elements: range | None = None
+    ) -> None:
+        """Loads the weights of a block, or of some elements of it. The counters of batches
+        get the number of the version, if it is given."""
         self._follow()
+        some = slice(None) if elements is None else slice(elements.start, elements.stop)
         with torch.no_grad():
             if version is not None and self._counters:
                 count = torch.full((), version, dtype=torch.int64, device=self._device)
@@ -144,9 +147,13 @@ class Tensors:
             is_here = self._is_here(block)
             if not is_here:
                 there = self._block_on_gpu()
-                there.flat.copy_(block.flat, non_blocking=True)
+                there.flat[some].copy_(block.flat[some], non_blocking=True)
                 block = there
             parts = self._parts(block)
+            if elements is not None and len(elements) < self._run.count:
+                which = [i for i, (_, x) in enumerate(self._all) if x.first in elements]
+                self._put([parts[i] for i in which], [self._tensors[i] for i in which])
+                return
             if self._views_bound and is_here:
                 parts = self._bind(parts)
             else:
@@ -259,19 +266,27 @@ class Tensors:
                 block.flat.copy_(there.flat, non_blocking=True)
         self.wait()
 
-    def fill_difference(self, start: Block, block: Block) -> list[tuple[str, float, float]]:
+    def fill_difference(
+        self, start: Block, block: Block, elements: range
+    ) -> list[tuple[str, float, float]]:
         """Puts the parameters in `start` less those of the model, and running
-        statistics, into a block. Returns the name of each parameter, and the least and
-        the most number of its difference; both are NaN if one of them is."""
+        statistics, into these elements of a block. Returns the name of each parameter
+        there, and the least and the most number of its difference; both are NaN if one of
+        them is."""
         self._look_before_push()
         names, ends = [], []
+        some = slice(elements.start, elements.stop)
         with torch.no_grad():
             there = block if self._is_here(block) else self._block_on_gpu()
             if not self._is_here(start):
                 copy = self._block_on_gpu()
-                copy.flat.copy_(start.flat, non_blocking=True)
+                copy.flat[some].copy_(start.flat[some], non_blocking=True)
                 start = copy
-            for (x, _), was, part in zip(self._trained, self._parts(start), self._parts(there)):
+            for (x, place), was, part in zip(
+                self._trained, self._parts(start), self._parts(there)
+            ):
+                if place.first not in elements:
+                    continue
                 torch.sub(was, x.tensor, out=part)
                 if part.numel() > 0:
                     names.append(x.name)
@@ -279,8 +294,8 @@ class Tensors:
             count = len(self._trained)
             self._put(self._tensors[count:], self._parts(there)[count:])
             if there is not block:
-                block.flat.copy_(there.flat, non_blocking=True)
-            found = torch.stack(ends).tolist()
+                block.flat[some].copy_(there.flat[some], non_blocking=True)
+            found = torch.stack(ends).tolist() if ends else []
         self.wait()
         return list(zip(names, found[::2], found[1::2]))
 

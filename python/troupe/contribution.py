@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import abc
+from dataclasses import dataclass
 from typing import Any
 
 from troupe.regions import Block
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Which elements of a block a round gets when it begins, and gives when it ends: all
+    of them, or those of a fragment."""
+
+    gets: range
+    gives: range
 
 
 class Contribution(abc.ABC):
@@ -25,10 +35,13 @@ class Contribution(abc.ABC):
         """
 
     @abc.abstractmethod
-    def begin(self, weights: Block, version: int, gradient: Block, steps: int) -> None:
+    def begin(
+        self, weights: Block, version: int, gradient: Block, steps: int, exchange: Exchange
+    ) -> None:
         """Gives the model the weights on which the next round begins. They stay in
         their block until the round is pushed or given up; what is pushed goes into
-        `gradient`. With local steps the round has so many."""
+        `gradient`. With local steps the round has so many, and may exchange a part of the
+        weights only."""
 
     @abc.abstractmethod
     def add(self, samples: int) -> None:

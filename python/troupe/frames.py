@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from troupe.errors import Error
 
-VERSION = 6
+VERSION = 7
 
 HELLO, GRADIENT, RETURNED, SCORED, PAUSED, RESUMED, TRIED, FAILED, STEPPED = range(1, 10)
 WELCOME, MEMORY, LEASE, WITHDRAWN, WEIGHTS, CANCELLED, END, FORGOTTEN, SCORE = range(65, 74)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from troupe import frames
-from troupe.contribution import Contribution
+from troupe.contribution import Contribution, Exchange
 from troupe.errors import Error
 from troupe.own_steps import watch_own_steps
 from troupe.regions import Block
@@ -48,7 +48,9 @@ class Gradients(Contribution):
             )
         self._session.at_close(watch_own_steps(self._session.tensors.trained()))
 
-    def begin(self, weights: Block, version: int, gradient: Block, steps: int) -> None:
+    def begin(
+        self, weights: Block, version: int, gradient: Block, steps: int, exchange: Exchange
+    ) -> None:
         self._session.tensors.load(weights, version)
         self._session.tensors.make_room(gradient)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from troupe import frames
-from troupe.contribution import Contribution
+from troupe.contribution import Contribution, Exchange
 from troupe.errors import Error
 from troupe.frames import Body
 from troupe.regions import Block
@@ -48,6 +48,7 @@ class _Task:
     gradient: Block
     dropped: bool  # The gradient before this one came too late.
     steps: int  # Local ones, of a round that begins on these weights.
+    exchange: Exchange
 
 
 class LeaseBook:
@@ -129,9 +130,11 @@ class LeaseBook:
         if lease in self._covered:
             return
         version, dropped, *places, steps = body.take("QBQQQQQ")
+        gets, gives = body.take("QQ"), body.take("QQ")
+        exchange = Exchange(*(range(first, first + count) for first, count in (gets, gives)))
         weights = self._session.weights(*places[:2])
         gradient = self._session.gradient(*places[2:])
-        task = _Task(lease, version, weights, gradient, bool(dropped), steps)
+        task = _Task(lease, version, weights, gradient, bool(dropped), steps, exchange)
         if self._round:
             self._next_task = task
         else:
@@ -139,7 +142,9 @@ class LeaseBook:
 
     def _use(self, task: _Task) -> None:
         self._task = task
-        self.contribution.begin(task.weights, task.version, task.gradient, task.steps)
+        self.contribution.begin(
+            task.weights, task.version, task.gradient, task.steps, task.exchange
+        )
 
     def _take_cancel(self, lease: int, _: Body) -> None:
         """Each lease that was asked for is answered once. If the loop has not begun

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from troupe import frames
-from troupe.contribution import Contribution
+from troupe.contribution import Contribution, Exchange
 from troupe.errors import Error
 from troupe.regions import Block
 from troupe.session import Session, number_of, require_one_number
@@ -51,7 +51,9 @@ class LocalSteps(Contribution):
         self._session = session
         self._given = steps
         self._most = most_steps(steps)  # Of this round.
-        self._start: Block | None = None  # With the weights before the first step.
+        # With the weights before the first step; of each fragment those that came last.
+        self._start: Block | None = None
+        self._gives = range(0)
         self._has_warned = False
         self.clear()
 
@@ -63,10 +65,19 @@ class LocalSteps(Contribution):
                 f"worker {self._given!r}: give serve(local_steps={self._given!r})"
             )
 
-    def begin(self, weights: Block, version: int, gradient: Block, steps: int) -> None:
-        self._session.tensors.load(weights, version)
-        self._start = weights
+    def begin(
+        self, weights: Block, version: int, gradient: Block, steps: int, exchange: Exchange
+    ) -> None:
+        tensors, every = self._session.tensors, self._session.run.count
+        gets, self._gives = exchange.gets, exchange.gives
+        tensors.load(weights, version, gets)
         self._most = steps
+        if len(self._gives) == every:
+            self._start = weights
+        elif len(gets) == every:
+            self._start = Block(weights.flat.clone())  # It is kept from round to round.
+        else:
+            self._start.flat[gets.start : gets.stop] = weights.flat[gets.start : gets.stop]
 
     def add(self, samples: int) -> None:
         self._new.append(samples)
@@ -97,7 +108,7 @@ class LocalSteps(Contribution):
         return self._stepped
 
     def fill(self, gradient: Block) -> tuple[float, bytes]:
-        self._check(self._session.tensors.fill_difference(self._start, gradient))
+        self._check(self._session.tensors.fill_difference(self._start, gradient, self._gives))
         loss = self._loss.number()
         metrics = {name: mean.number() for name, mean in self._metrics.items()}
         self.clear()

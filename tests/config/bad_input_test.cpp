@@ -142,6 +142,7 @@ constexpr bad bad_flags[] = {
   {"--local-steps -1", "--local-steps -1: must be a whole number or auto"},
   {"--local-steps fast(max=3)",
    "--local-steps fast(max=3): must be a whole number or auto"},
+  {"--fragments 0", "--fragments 0: must be at least 1"},
   {"--local-steps auto(max=0)",
    "--local-steps auto(max=0): max of auto must be at least 1"},
   {"--local-steps auto(most=8)",
@@ -291,6 +292,15 @@ constexpr bad bad_wholes[] = {
   {"--inner-optimizer adamw(lr=0.01)",
    "--inner-optimizer adamw(lr=0.01): is for steps that workers make on their "
    "own: add --local-steps H, or leave it out"},
+  {"--fragments 4",
+   "--fragments 4: is for steps that workers make on their own: add "
+   "--local-steps H, or leave it out"},
+  {"--fragments 4 --local-steps 8 --shards 2",
+   "--fragments 4: is for one server that gets differences as they are: leave "
+   "shards out"},
+  {"--fragments 4 --local-steps 8 --compression int8",
+   "--fragments 4: is for one server that gets differences as they are: leave "
+   "compression out"},
   {"--local-steps 8 --weight-decay 0.1",
    "--weight-decay 0.1: is for each gradient, and the server has differences "
    "of weights: give it to the workers, as in --inner-optimizer "

@@ -57,10 +57,10 @@ struct servers {
       REQUIRE(model.look_at(x).is_sound);
     }
     step_terms terms{0.1};
-    terms.scale = model.scale_of(model.squares(gradients, shares));
+    terms.scale = model.scale_of(model.squares({gradients, shares}));
     if (model.has_factors())
       terms.factors =
-        model.factors_of(model.measure(gradients, shares, terms.scale));
+        model.factors_of(model.measure({gradients, shares}, terms.scale));
     model.step(version{makes}, std::move(gradients), shares, terms);
   }
 

@@ -109,8 +109,8 @@ auto fields(const state_request& x) {
 }
 
 auto fields(const release_header& x) {
-  const auto& [weights, server, leases, dropped, steps] = x;
-  return std::tuple{weights, server, leases, dropped, steps};
+  const auto& [weights, server, leases, dropped, steps, fragment, partial] = x;
+  return std::tuple{weights, server, leases, dropped, steps, fragment, partial};
 }
 
 auto fields(const watch_header& x) {
@@ -223,7 +223,7 @@ TEST_CASE("messages between worker and server come through the wire") {
                              {"/runs/.tmp-draft-9-10", {{11, 12, 13}}},
                              true});
   check_fields(release_header{
-    version{1}, life_number{2}, {first_lease, second_lease}, true, 3});
+    version{1}, life_number{2}, {first_lease, second_lease}, true, 3, 4, true});
   check_fields(release_header{version{1}, life_number{2}, {}});
   check_fields(watch_header{version{1}, true, true});
   check_fields(watch_request{version{2}, true});

@@ -18,7 +18,7 @@ constexpr int id_of = caf::type_id_v<T>;
 } // namespace
 
 TEST_CASE("the protocol has this number") {
-  CHECK(protocol_version == 26);
+  CHECK(protocol_version == 27);
 }
 
 TEST_CASE("types have these ids") {
@@ -194,6 +194,8 @@ TEST_CASE("a release header has these bytes") {
   header.leases = {{lease_id{1}, 2, 3, 4}, {lease_id{5}, 6, 7, 8, 9}};
   header.dropped = true;
   header.steps = 10;
+  header.fragment = 11;
+  header.partial = true;
   CHECK(hex(to_wire(header)) == "0102030405060708" // weights
                                 "00000009"         // server
                                 "02"               // leases
@@ -207,6 +209,8 @@ TEST_CASE("a release header has these bytes") {
                                 "0000000000000007"
                                 "0000000000000008"
                                 "00000009"
-                                "01"         // dropped
-                                "0000000a"); // steps
+                                "01"       // dropped
+                                "0000000a" // steps
+                                "0000000b" // fragment
+                                "01");     // partial
 }

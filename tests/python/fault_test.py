@@ -198,7 +198,7 @@ class KillsOfLocalSteps(KillsOfRounds):
 
     covered = 6
     options = ("--local-steps", 6, "--workers", 1)
-    flags = (*KillsOfRounds.flags, "--local-steps", 6)
+    flags = (*KillsOfRounds.flags, "--local-steps", 6, "--fragments", 2)
 
     def check_replayed(self, **_):
         """What their optimisers had kept is in no event log."""

@@ -63,14 +63,16 @@ class PlainLoop(Case):
     """With one worker, whose weights the server takes as they are, the run is a loop
     without Troupe."""
 
-    def train(self, make, steps, *, rounds, before=lambda model: model, **options):
+    def train(
+        self, make, steps, *, rounds, before=lambda model: model, fragments=1, **options
+    ):
         """Trains, and makes the same steps without a worker. `make` gets the model and
         returns what is to be done with each batch and its number."""
         model = network().double()
         alone = copy.deepcopy(model)
         server, settings = self.begin(
             model, *OUTER, "--workers", 1, "--epochs", 2, "--batch-size", 30,
-            "--local-steps", steps,
+            "--local-steps", steps, "--fragments", fragments,
         )
         computing = before(model)
         losses = []
@@ -79,15 +81,34 @@ class PlainLoop(Case):
             for number, (x, y) in enumerate(worker.loader(toy.Points()), 1):
                 is_last = worker.due
                 loss, stepped = one(x.double(), y, number, is_last)
-                other(x.double(), y, number, is_last)
+                loss_alone, _ = other(x.double(), y, number, is_last)
+                self.assertAlmostEqual(loss.item(), loss_alone.item(), delta=1e-10)
                 losses.append(loss.item())
                 if stepped:
                     self.assertTrue(worker.step(loss, twice=2 * loss))
                     self.assertEqual(worker.accumulated == 0, is_last)
         last = self.end(server, 2 * toy.SAMPLES, rounds)
-        self.require_close(last, alone.state_dict(), 1e-12)
+        if fragments == 1:
+            self.require_close(last, alone.state_dict(), 1e-12)
         self.assertLess(losses[-1], losses[0])
         return losses
+
+    def test_fragments_come_back_in_turn(self):
+        def make(model):
+            optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+
+            def go(x, y, number, is_last):
+                optimizer.zero_grad()
+                loss = cross_entropy(model(x), y)
+                loss.backward()
+                optimizer.step()
+                return loss, True
+
+            return go
+
+        self.train(make, 4, rounds=10, fragments=3)
+        summary = troupe.Run(self.folder / "server").summary
+        self.assertEqual(summary["samples_partly_applied"], 2 * 4 * 30)
 
     def test_adamw_keeps_its_state(self):
         def make(model):
@@ -266,7 +287,7 @@ class Samples(cluster.Case):
         workers = [
             self.work(port, i, "--local-steps", 10, "--seconds", 0.005) for i in range(2)
         ]
-        server.await_line("checkpoint +step-00000003")
+        server.await_line(r"checkpoint +step-0*([3-9]|1\d)\b")  # Not each is written.
         server.end()
         server, _ = self.serve_two(*flags, "--resume", "auto", port=port, name="again")
         self.check(*workers, server)

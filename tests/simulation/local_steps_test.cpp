@@ -66,6 +66,78 @@ TEST_CASE("local steps under each policy: each sample once, and the same bits "
     }
 }
 
+TEST_CASE("fragments under each policy: each sample once, and the same bits in "
+          "a replay") {
+  for (std::string policy :
+       {"sync", "backup(late=drop)", "backup(late=cancel)", "ssp(staleness=1)",
+        "async", "buffered(size=2)", "quorum(quorum=2,window=0.3)"})
+    for (std::string count : {"2", "8"}) {
+      INFO(policy << ", " << count << " fragments");
+      temporary_folder folder;
+      auto first = run_in(
+        folder / "run",
+        with(rounds, {"--policy", policy, "--fragments", count, "--tape"}));
+      CHECK(first.summary["samples_applied"] == 2 * digits);
+      CHECK(first.summary["samples_partly_applied"] > 0); // The last rounds'.
+      CHECK(first.summary["final_accuracy"] > 0.3);
+      auto again =
+        replayed_summary(folder / "run" / "tape-1.pb", folder / "again");
+      CHECK(again["state_sha256"] == first.summary["state_sha256"]);
+      CHECK(again["samples_partly_applied"] ==
+            first.summary["samples_partly_applied"]);
+    }
+}
+
+TEST_CASE("a worker that is lost leaves samples in some fragments only") {
+  auto all = with(
+    rounds, {"--fragments", "3", "--compute-time", "constant(1)", "--tape"});
+  temporary_folder folder;
+  auto calm = run_in(folder / "calm", all);
+  // The last two rounds of each worker.
+  CHECK(calm.summary["samples_partly_applied"] <= 3 * 2 * 4 * 16);
+  for (std::string fault :
+       {"13.5 crash(worker=1,restart=4)", "13.5 crash(worker=1)"}) {
+    INFO(fault);
+    auto run = folder / std::to_string(fault.size());
+    auto script = run.string() + ".faults";
+    std::ofstream{script} << fault << '\n';
+    auto found = run_in(run, with(all, {"--faults", script}));
+    CHECK(found.summary["samples_applied"] == 2 * digits);
+    CHECK(found.summary["samples_partly_applied"] >= 2 * 4 * 16);
+    auto again = replayed_summary(run / "tape-1.pb", run / "again");
+    CHECK(again["state_sha256"] == found.summary["state_sha256"]);
+  }
+}
+
+TEST_CASE("a run with fragments goes on from a checkpoint") {
+  auto all =
+    with(rounds, {"--fragments", "3", "--optimizer", "adam", "--lr", "0.01",
+                  "--tape", "--checkpoint-freq", "4", "--keep", "99"});
+  temporary_folder folder;
+  auto before = run_in(folder / "run", with(all, {"--max-steps", "5"}));
+  auto after = run_in(folder / "run",
+                      with(all, {"--resume", "auto", "--max-steps", "1000"}));
+  CHECK(after.summary["samples_applied"] == 2 * digits);
+  CHECK(after.summary["samples_partly_applied"] >
+        before.summary["samples_partly_applied"]);
+  auto again = replayed_summary(folder / "run" / "tape-2.pb", folder / "again");
+  CHECK(again["state_sha256"] == after.summary["state_sha256"]);
+}
+
+TEST_CASE("fragments take as much less time on a slow line") {
+  for (std::string gradients : {"real", "none"}) {
+    INFO(gradients);
+    words all{"--workers",     "3",       "--batch-size", "16",
+              "--local-steps", "4",       "--momentum",   "0",
+              "--gradients",   gradients, "--link-rate",  "100000",
+              "--max-steps",   "20"};
+    auto whole = run(all);
+    auto some = run(with(all, {"--fragments", "4"}));
+    CHECK(some.seconds() <
+          0.4 * whole.seconds()); // It is the line that counts.
+  }
+}
+
 TEST_CASE("one local step of sgd is a plain step") {
   words plain{"--workers",   "3",  "--batch-size", "16",
               "--max-steps", "40", "--lr",         "0.05",
@@ -116,6 +188,10 @@ TEST_CASE("local steps with statistics, groups, frozen layers and compression "
         words{"--param-groups", "fc*=lr=0.01 weight-decay=0.1", "--freeze",
               "conv1*"},
         words{"--compression", "int8"}, words{"--replicas", "2"},
+        words{"--fragments", "3", "--ema-decay", "0.9", "--clip-norm", "1"},
+        words{"--fragments", "2", "--network", "resnet20", "--dataset",
+              "synthetic(shape=3x32x32,classes=10,samples=96)"},
+        words{"--fragments", "3", "--optimizer", "lamb", "--lr", "0.01"},
         words{"--shards", "3"}, words{"--dtype", "float64"},
         words{"--sharding", "static", "--drop-last"}}) {
     INFO(more.front() << " " << more.at(1));

@@ -18,34 +18,51 @@ constexpr size_t most_states = 3; ///< Of a worker.
 recomputed_rounds::recomputed_rounds(const computing_parts& computing,
                                      const models::flat_layout& layout,
                                      worker_store states, version start)
-  : parts_(computing), steps_(computing.settings.training, layout),
-    states_(std::move(states)), start_(start) {
+  : parts_(computing), layout_(layout), states_(std::move(states)),
+    start_(start) {
   // nop
 }
 
 gradient_report recomputed_rounds::compute(const recomputing::task& job,
                                            simulation::replica& network) {
-  steps_.begin(to_tensor(job.weights), state_of(job.who, job.inner_steps));
+  auto& steps = steps_of(job.who);
+  auto state = state_of(job.who, job.inner_steps);
+  if (job.partial) {
+    steps.merge(steps.before(job.fragment), to_tensor(job.weights));
+    steps.go_on(state);
+  } else {
+    steps.begin(to_tensor(job.weights), state);
+  }
   report_sum sum;
   at::Tensor gradient;
   for (uint64_t i = 0; i < job.from.size(); ++i) {
-    auto first = i == 0;
+    auto given = i == 0 && !job.partial;
     auto step = network.compute(
-      job.from[i], first ? job.weights : to_payload(steps_.weights()),
-      first ? job.statistics : payload{});
+      job.from[i], given ? job.weights : to_payload(steps.weights()),
+      given ? job.statistics : payload{});
     gradient = to_tensor(std::exchange(step.gradient, {}));
-    steps_.step(gradient,
-                inner_progress(parts_, job.from[i], job.computed_on, i));
+    steps.step(gradient,
+               inner_progress(parts_, job.from[i], job.computed_on, i));
     sum.add(step);
   }
-  steps_.finish(gradient);
+  steps.finish(gradient, job.fragment);
+  auto range = steps.range_of(job.fragment);
   auto& last = last_[job.who];
-  last.push_back(steps_.copy_state());
+  last.push_back(steps.copy_state());
   if (last.size() > most_states)
     last.pop_front();
   auto out = sum.mean();
-  out.gradient = to_payload(std::move(gradient));
+  out.gradient = to_payload(std::move(gradient)).part(range.first, range.count);
   return out;
+}
+
+models::local_steps& recomputed_rounds::steps_of(worker_id who) {
+  const auto& training = parts_.settings.training;
+  auto key = training.fragments > 1 ? who : worker_id{0};
+  auto found = steps_.find(key);
+  if (found == steps_.end())
+    found = steps_.try_emplace(key, training, layout_).first;
+  return found->second;
 }
 
 auto recomputed_rounds::state_of(worker_id who, uint64_t steps) -> numbers {

@@ -29,11 +29,15 @@ public:
 private:
   using numbers = std::shared_ptr<const models::inner_numbers>;
 
+  models::local_steps& steps_of(worker_id who);
   numbers state_of(worker_id who, uint64_t steps);
   numbers state_at_start(worker_id who, uint64_t steps) const;
 
   computing_parts parts_;
-  models::local_steps steps_;
+  models::flat_layout layout_;
+  /// Of each worker, since it keeps fragments from round to round; of all alike
+  /// where there is one fragment.
+  std::map<worker_id, models::local_steps> steps_;
   worker_store states_;
   version start_;
   /// The last ones of each worker: a round that the server has not taken in the

@@ -66,10 +66,12 @@ public:
     auto weights = blocks_.usable(job.weights);
     auto weights_at = blocks_.place_of(weights);
     auto gradient_at = blocks_.place_of(gradient);
-    process_->send(
-      external::process_frame_kind::weights, job.from.front().id.value,
-      external::weights_body(job.computed_on, job.last_was_dropped, weights_at,
-                             gradient_at, no_local_steps));
+    models::element_range all{0, layout_.count()};
+    process_->send(external::process_frame_kind::weights,
+                   job.from.front().id.value,
+                   external::weights_body(job.computed_on, job.last_was_dropped,
+                                          {weights_at, all}, {gradient_at, all},
+                                          no_local_steps));
     auto answer = wait_for(job.from);
     sent_ = job.from.front().id;
     gradient_report out;

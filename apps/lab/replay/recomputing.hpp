@@ -22,7 +22,9 @@ public:
     version computed_on;
     bool last_was_dropped = false; ///< The worker's gradient before this one.
     payload weights;
-    payload statistics; ///< The worker's own, under `--buffers local`.
+    payload statistics;    ///< The worker's own, under `--buffers local`.
+    uint32_t fragment = 0; ///< As in a release_header.
+    bool partial = false;  ///< The same.
   };
 
   virtual ~recomputing() = default;

@@ -260,8 +260,11 @@ void replay_driver_state::push(const proto::LogArrived& record) {
   }
   for (const auto& one : record.metrics())
     header.metrics.push_back({one.name(), one.value()});
-  auto gradient = record.refused().empty() ? gradient_of(record, header.loss)
-                                           : unusable(record.refused());
+  auto gradient =
+    record.refused().empty()
+      ? gradient_of(record, header.loss)
+      : unusable(record.refused(),
+                 seat_of(record.worker(), record.life()).fragment);
   for (auto id : header.leases())
     seat_of(record.worker(), record.life()).work.erase(id);
   await_weights(header.id.worker,
@@ -300,7 +303,7 @@ payload replay_driver_state::gradient_of(const proto::LogArrived& record,
     return {};
   auto report = parts_.gradients->compute(
     {leases, worker_id{record.worker()}, record.inner_steps(), *from.reads,
-     from.dropped, from.weights, from.statistics});
+     from.dropped, from.weights, from.statistics, from.fragment, from.partial});
   computed_ = {worker_id{record.worker()}, life_number{record.life()},
                sequence{record.sequence()}};
   compare_losses(loss, report.loss);
@@ -342,9 +345,10 @@ void replay_driver_state::compare_losses(real in_event_log, real& found) {
 }
 
 /// Makes a gradient that is refused for the same reason.
-payload replay_driver_state::unusable(const std::string& why) const {
+payload replay_driver_state::unusable(const std::string& why,
+                                      uint32_t fragment) const {
+  auto shape = parts_.gradients_of.at(fragment);
   if (why == to_string(errc::wrong_size)) {
-    auto shape = parts_.weights;
     ++shape.count;
     payload_buffer memory{shape};
     std::ranges::fill(memory.bytes(), std::byte{0});
@@ -353,7 +357,7 @@ payload replay_driver_state::unusable(const std::string& why) const {
   // The norm of an outlier is in the event log. The other one is NaN.
   auto numbers =
     why == to_string(errc::outlier) ? std::byte{0} : std::byte{0xff};
-  payload_buffer memory{parts_.weights};
+  payload_buffer memory{shape};
   std::ranges::fill(memory.bytes(), numbers);
   return std::move(memory).seal();
 }
@@ -390,6 +394,8 @@ void replay_driver_state::take_weights(worker_id who, life_number life,
   found->second.reads = header.weights;
   found->second.dropped = header.dropped;
   found->second.weights = weights;
+  found->second.fragment = header.fragment;
+  found->second.partial = header.partial;
   for (const auto& work : header.leases)
     found->second.work[work.id] = work;
 }

@@ -27,8 +27,8 @@ struct replay_driver_parts {
   lead_actor lead;
   supervisor_actor supervisor;
   std::shared_ptr<recorded_run> event_log;
-  std::shared_ptr<recomputing> gradients; ///< Null: nothing is trained.
-  payload_shape weights;
+  std::shared_ptr<recomputing> gradients;  ///< Null: nothing is trained.
+  std::vector<payload_shape> gradients_of; ///< By fragment of the weights.
   std::vector<owned_data> own_data; ///< Of ranks with files of their own.
   /// Whether gradients must equal the recorded ones to the last bit, so that a
   /// different loss ends the replay. Otherwise the difference is reported once.
@@ -55,7 +55,9 @@ private:
     std::optional<version> reads; ///< The version it was last given.
     bool dropped = false;         ///< Its gradient before that was discarded.
     payload weights;
-    payload statistics; ///< Its own, under `--buffers local`.
+    uint32_t fragment = 0; ///< As in a release_header.
+    bool partial = false;  ///< The same.
+    payload statistics;    ///< Its own, under `--buffers local`.
     std::map<lease_id, lease> work;
   };
 
@@ -77,7 +79,7 @@ private:
   payload gradient_of(const proto::LogArrived& record, real& loss);
   std::vector<lease> leases_of(const proto::LogArrived& record,
                                seat& from) const;
-  payload unusable(const std::string& why) const;
+  payload unusable(const std::string& why, uint32_t fragment) const;
   void compare_losses(real in_event_log, real& found);
   seat& seat_of(uint32_t worker, uint32_t life);
   template <class Request>

@@ -182,7 +182,7 @@ private:
     self_->request(parts_.with.server, caf::infinite, message...)
       .then(
         [=, this](const release_header& answer, const payload& weights) {
-          go_down(parts_.terms.bytes_of(weights),
+          go_down(parts_.terms.bytes_of(weights, has_fragment(answer)),
                   [=, this, promise = promise]() mutable {
                     if (header)
                       parts_.faults.watch->acknowledged(*header, answer);

@@ -20,7 +20,8 @@ std::string text(const push_header& x) {
 } // namespace
 
 invariant_checker::invariant_checker(invariant_rules rules)
-  : rules_(std::move(rules)), facts_(&config::find_policy(rules_.policy.name)) {
+  : rules_(std::move(rules)), fragments_(rules_.fragments),
+    facts_(&config::find_policy(rules_.policy.name)) {
   // nop
 }
 
@@ -51,7 +52,10 @@ void invariant_checker::on_event(const event& entry) {
   std::visit(
     overloaded{
       [this](const inputs::started& x) { began(x.server, x.from); },
-      [this](const inputs::enlisted& x) { enlisted(x.who, x.life); },
+      [this](const inputs::enlisted& x) {
+        fragments_.begins_anew(x.who);
+        enlisted(x.who, x.life);
+      },
       [this, was_paused](const inputs::joined& x) {
         entered(x.who);
         if (was_paused)
@@ -63,12 +67,16 @@ void invariant_checker::on_event(const event& entry) {
           hung(x.who);
       },
       [this](const inputs::pulled& x) {
+        fragments_.begins_anew(x.header.worker);
         pulled(x.header.worker, x.header.leases());
       },
       [this](const inputs::arrived& x) {
         judged(x);
-        if (x.refused != errc::none)
+        if (x.refused != errc::none) {
+          fragments_.begins_anew(x.header.id.worker);
           return refused(x.header, x.refused);
+        }
+        fragments_.accepted(x.header.id);
         held_[x.header.id] = x.header;
         accepted(x.header);
       },
@@ -80,8 +88,10 @@ void invariant_checker::on_event(const event& entry) {
     entry.what);
   if (!entry.decided.updates.empty() || !entry.decided.release.empty())
     require_enough();
-  for (const auto& late : entry.decided.drop)
+  for (const auto& late : entry.decided.drop) {
+    fragments_.dropped(late.id);
     dropped(take_held(late.id));
+  }
   for (const auto& step : entry.decided.updates) {
     std::vector<push_header> parts;
     for (const auto& part : step.gradients)
@@ -99,8 +109,11 @@ void invariant_checker::on_event(const event& entry) {
     return;
   if (!paused_)
     set_clocks(std::exchange(entering_, {}));
-  for (const auto& next : entry.decided.release)
+  for (const auto& next : entry.decided.release) {
     released(next.worker, {entry.newest, server_, next.leases});
+    if (auto wrong = fragments_.released(next.worker, next.turn))
+      breached("fragments", "worker " + to_string(next.worker) + ' ' + *wrong);
+  }
 }
 
 // The new policy takes all members over in one go.

@@ -27,6 +27,7 @@
 #include "actors/events/event.hpp"
 #include "actors/links/push_observer.hpp"
 #include "actors/policies/policy.hpp"
+#include "apps/lab/simulation/fragment_watch.hpp"
 #include "config/schema/policies.hpp"
 #include "config/values/faults.hpp"
 
@@ -73,6 +74,7 @@ struct invariant_rules {
   std::optional<double> norm_factor{};
   /// With fewer workers the run pauses; 0: their number does not vary.
   uint32_t fewest = 0;
+  uint32_t fragments = 1; ///< Of the weights, exchanged in turn.
 };
 
 class invariant_checker final : public event_subscriber, public push_observer {
@@ -205,6 +207,7 @@ private:
   double patience() const;
 
   invariant_rules rules_;
+  fragment_watch fragments_;
   const config::policy_facts* facts_; ///< Of the policy in the rules.
   version fence_;                     ///< The policy is in force since then.
   std::optional<std::string> breach_;

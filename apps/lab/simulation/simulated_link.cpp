@@ -75,8 +75,8 @@ private:
       self_->request(server_, caf::infinite, message...)
         .then(
           [=, this](const Header& header, const payload& weights) {
-            deliver(promise, through(down_, terms_.bytes_of(weights)), header,
-                    weights);
+            auto bytes = terms_.bytes_of(weights, has_fragment(header));
+            deliver(promise, through(down_, bytes), header, weights);
           },
           [=, this](const caf::error& why) {
             deliver(promise, through(down_, 0), why);

@@ -25,20 +25,32 @@ struct link_terms {
   /// Bytes assumed for a tensor that does not exist (`--gradients none`).
   uint64_t tensor_bytes = 0;
   uint64_t compressed_bytes =
-    0; ///< Of a compressed gradient; 0: no compression.
+    0;                    ///< Of a compressed gradient; 0: no compression.
+  uint32_t fragments = 1; ///< That such a tensor would have.
 
-  uint64_t bytes_of(const payload& tensor) const {
-    return tensor ? tensor.shape().bytes() : tensor_bytes;
+  uint64_t bytes_of(const payload& tensor, bool is_fragment) const {
+    auto all = is_fragment ? tensor_bytes / fragments : tensor_bytes;
+    return tensor ? tensor.shape().bytes() : all;
   }
 
   uint64_t bytes_of_gradient(const payload& gradient) const {
-    return compressed_bytes > 0 ? compressed_bytes : bytes_of(gradient);
+    return compressed_bytes > 0 ? compressed_bytes
+                                : bytes_of(gradient, fragments > 1);
   }
 
   bool delays() const {
     return latency > 0 || rate < std::numeric_limits<double>::infinity();
   }
 };
+
+/// Whether an answer has one fragment of the weights.
+inline bool has_fragment(const release_header& answer) {
+  return answer.partial;
+}
+
+inline bool has_fragment(const watch_header&) {
+  return false;
+}
 
 /// Bytes of the activations in a call, or in its answer.
 inline uint64_t bytes_of(const module_call& call) {

@@ -35,6 +35,10 @@ struct path_terms {
   /// The most elements of activations in a frame, either way; 0: none are sent.
   uint64_t most_activations = 0;
 
+  /// Whether fragments of the tensors may come and be sent, too: numbers of the
+  /// same type, and fewer.
+  bool has_fragments = false;
+
   /// The largest shape of activations. They have the type of the weights.
   payload_shape activations() const {
     return {expected.type, most_activations};
@@ -44,11 +48,12 @@ struct path_terms {
     if (has_activations(kind))
       return takes_activations(shape);
     return shape == expected || (whole.count > 0 && shape == whole) ||
-           (sent.count > 0 && shape == sent);
+           (sent.count > 0 && shape == sent) || is_fragment(shape);
   }
 
   bool takes(frame_kind kind, const payload_shape& shape) const {
-    return has_activations(kind) ? takes_activations(shape) : shape == expected;
+    return has_activations(kind) ? takes_activations(shape)
+                                 : shape == expected || is_fragment(shape);
   }
 
   uint64_t most_region_bytes() const {
@@ -56,6 +61,11 @@ struct path_terms {
   }
 
 private:
+  bool is_fragment(const payload_shape& shape) const {
+    return has_fragments && shape.type == expected.type && shape.count > 0 &&
+           shape.count < expected.count;
+  }
+
   bool takes_activations(const payload_shape& shape) const {
     return shape.type == expected.type && shape.count <= most_activations;
   }

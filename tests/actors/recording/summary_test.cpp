@@ -26,6 +26,7 @@ const std::string expected_text = R"({
   "gradients_dropped": 1,
   "gradients_refused": 2,
   "samples_left_out": 3,
+  "samples_partly_applied": 5,
   "samples_skipped": 4,
   "fp16_overflows": 6,
   "wall_seconds": 21.5,
@@ -118,6 +119,7 @@ TEST_CASE("a summary has all its keys in their order") {
   x.gradients_dropped = 1;
   x.gradients_refused = 2;
   x.samples_left_out = 3;
+  x.samples_partly_applied = 5;
   x.samples_skipped = 4;
   x.fp16_overflows = 6;
   x.wall_seconds = 21.5;

@@ -53,7 +53,7 @@ void step(server_model& model, uint64_t makes) {
   std::vector<payload> gradients{gradient_of(model, makes)};
   std::vector<double> shares{8};
   auto next = model.next_buffer();
-  model.apply(next, gradients, shares, {0.1});
+  model.apply(next, {gradients, shares}, {0.1});
   model.publish(version{makes}, next);
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("pushes that came as one tensor weigh what they do apart") {
   std::vector<double> shares{1, 2, 5};
   auto step_of = [&](server_model& on, const std::vector<payload>& gradients) {
     auto next = on.next_buffer();
-    on.apply(next, gradients, shares, {0.1});
+    on.apply(next, {gradients, shares}, {0.1});
     on.publish(version{1}, next);
     return to_tensor(on.newest()).clone();
   };
@@ -187,7 +187,7 @@ TEST_CASE("any number of threads makes the step of one") {
                                        gradient_of(one, 100 + makes)};
         for (auto* model : {&one, &many}) {
           auto next = model->next_buffer();
-          model->apply(next, gradients, shares, {0.1});
+          model->apply(next, {gradients, shares}, {0.1});
           model->publish(version{makes}, next);
         }
         CHECK(same_bytes(many.newest(), one.newest()));
@@ -228,6 +228,106 @@ TEST_CASE("a gradient whose statistics are not finite is not sound") {
     auto last = model.shape().count - 1;
     CHECK_FALSE(model.look_at(gradient_of(model, 1, last)).is_sound);
   }
+}
+
+namespace {
+
+/// A step with these gradients, as the parameter server makes it.
+void step_as_server(server_model& model, uint64_t makes,
+                    std::vector<payload> gradients,
+                    const std::vector<uint32_t>& fragments = {}) {
+  std::vector<double> shares(gradients.size(), 8);
+  step_terms with{0.1};
+  mean_of mean{gradients, shares, fragments};
+  if (model.has_factors())
+    with.factors = model.factors_of(model.measure(mean, with.scale));
+  model.step(version{makes}, std::move(gradients), shares, with, fragments);
+}
+
+/// A step with these fragments of one gradient.
+void step_fragments(server_model& model, uint64_t makes, const payload& whole,
+                    const std::vector<uint32_t>& which) {
+  models::fragments cuts{*model.layout(), 3};
+  std::vector<payload> gradients;
+  for (auto k : which) {
+    auto range = cuts.all(k);
+    gradients.push_back(whole.part(range.first, range.count));
+    REQUIRE(model.fits(gradients.back(), k));
+    REQUIRE(model.look_at(gradients.back(), k).is_sound);
+  }
+  step_as_server(model, makes, std::move(gradients), which);
+}
+
+config::training_settings in_three(config::training_settings of) {
+  of.fragments = 3;
+  return of;
+}
+
+} // namespace
+
+TEST_CASE("a step of all fragments is a step of the whole") {
+  for (const auto* network : {"lenet", "resnet20"})
+    for (const auto* optimizer : {"sgd", "adam", "lamb"}) {
+      INFO(network << ", " << optimizer);
+      auto settings = settings_of(optimizer, network);
+      server_model whole{settings, 10};
+      server_model parts{in_three(settings), 10};
+      for (uint64_t makes = 1; makes <= 3; ++makes) {
+        auto gradient = gradient_of(whole, makes);
+        auto reader = makes == 2 ? parts.newest() : payload{};
+        step_as_server(whole, makes, {gradient});
+        step_fragments(parts, makes, gradient, {0, 1, 2});
+        CHECK(same_bytes(whole.newest(), parts.newest()));
+      }
+    }
+}
+
+TEST_CASE(
+  "fragments without a gradient stay as they are, also after a resume") {
+  testing::temporary_folder folder;
+  auto settings = in_three(settings_of("adam", "resnet20"));
+  server_model model{settings, 10};
+  models::fragments cuts{*model.layout(), 3};
+  auto copy_of = [&](uint32_t k) {
+    return to_tensor(model.newest(k)).clone();
+  };
+  const std::vector<std::vector<uint32_t>> plan{{0}, {1, 0}, {2}, {0, 0}};
+  uint64_t makes = 0;
+  for (const auto& which : plan) {
+    std::vector<at::Tensor> before{copy_of(0), copy_of(1), copy_of(2)};
+    auto reader = makes % 2 == 0 ? model.newest() : payload{};
+    ++makes;
+    step_fragments(model, makes, gradient_of(model, makes), which);
+    for (uint32_t k = 0; k < 3; ++k)
+      CHECK(to_tensor(model.newest(k)).equal(before[k]) ==
+            (std::ranges::count(which, k) == 0));
+  }
+  auto saved = save(model, makes, folder.path());
+  const auto& record = saved.manifest.optimizer();
+  CHECK(record.steps() == 3);
+  CHECK((std::vector<uint64_t>(record.fragment_steps().begin(),
+                               record.fragment_steps().end()) ==
+         std::vector<uint64_t>{3, 1, 1}));
+  server_model resumed{settings, 10, saved};
+  for (const auto& which : plan) {
+    auto gradient = gradient_of(model, ++makes);
+    step_fragments(model, makes, gradient, which);
+    step_fragments(resumed, makes, gradient, which);
+    CHECK(same_bytes(model.newest(), resumed.newest()));
+  }
+}
+
+TEST_CASE("a gradient of another fragment does not fit, nor NaN") {
+  server_model model{in_three(settings_of("sgd", "resnet20")), 10};
+  models::fragments cuts{*model.layout(), 3};
+  auto whole = gradient_of(model, 1, cuts.all(2).end() - 1); // A statistic.
+  auto part = [&](uint32_t k) {
+    return whole.part(cuts.all(k).first, cuts.all(k).count);
+  };
+  CHECK_FALSE(model.fits(whole, 0));
+  CHECK_FALSE(model.fits(part(1), 0));
+  CHECK(model.look_at(part(0), 0).is_sound);
+  CHECK_FALSE(model.look_at(part(2), 2).is_sound);
 }
 
 TEST_CASE("a snapshot does not change with the model") {

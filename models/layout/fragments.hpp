@@ -1,0 +1,53 @@
+#pragma once
+// The fragments of a network: parts of its flat buffer that workers with local
+// steps exchange in turn (Douillard et al. 2025, "Streaming DiLoCo with
+// overlapping communication", arXiv:2501.18512, section 2.2). An immutable
+// value; any thread.
+
+#include "models/layout/flat_layout.hpp"
+#include "models/layout/shard_cuts.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace troupe::models {
+
+class fragments {
+public:
+  /// One fragment with everything.
+  explicit fragments(const flat_layout& layout);
+
+  /// So many, about equally large, each of whole parameters that lie side by
+  /// side.
+  /// @throws usage_error if there are more than parameters.
+  fragments(const flat_layout& layout, uint32_t count);
+
+  uint32_t count() const { return static_cast<uint32_t>(ranges_.size()); }
+
+  /// The elements of a fragment's parameters.
+  const element_range& parameters(uint32_t which) const {
+    return ranges_.at(which);
+  }
+
+  /// What is exchanged of a fragment: the last one has the running statistics,
+  /// too, which lie behind its parameters.
+  element_range all(uint32_t which) const {
+    auto out = ranges_.at(which);
+    if (has_statistics(which))
+      out.count += statistics_;
+    return out;
+  }
+
+  bool has_statistics(uint32_t which) const { return which + 1 == count(); }
+
+  /// The fragment whose turn was before this one's.
+  uint32_t before(uint32_t which) const {
+    return (which + count() - 1) % count();
+  }
+
+private:
+  std::vector<element_range> ranges_;
+  uint64_t statistics_ = 0;
+};
+
+} // namespace troupe::models

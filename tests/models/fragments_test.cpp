@@ -1,0 +1,160 @@
+// Fragments of a network, and the rounds of local steps that exchange them.
+
+#include "config/text/failure.hpp"
+#include "models/layout/fragments.hpp"
+#include "models/optim/local_steps.hpp"
+#include "tests/support/histories.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+using namespace troupe;
+using namespace troupe::models;
+
+namespace {
+
+using parameters = std::vector<std::pair<std::string, std::vector<int64_t>>>;
+
+flat_layout layout_with(const std::vector<int64_t>& sizes) {
+  parameters all;
+  for (auto size : sizes)
+    all.push_back({"p" + std::to_string(all.size()), {size}});
+  return flat_layout::from(all, config::scalar_type::float64);
+}
+
+std::vector<element_range> ranges_of(const fragments& of) {
+  std::vector<element_range> out;
+  for (uint32_t k = 0; k < of.count(); ++k)
+    out.push_back(of.parameters(k));
+  return out;
+}
+
+at::Tensor part(const at::Tensor& flat, const element_range& range) {
+  return flat.narrow(0, static_cast<int64_t>(range.first),
+                     static_cast<int64_t>(range.count));
+}
+
+config::training_settings settings_with(uint32_t count) {
+  config::training_settings out;
+  out.local_steps = 2;
+  out.fragments = count;
+  out.inner_optimizer = "sgd(momentum=0,lr=0.1)";
+  out.epochs = 10;
+  out.dtype = config::scalar_type::float64;
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("fragments are whole parameters, in order, and none is left out") {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 draw{seed};
+    std::vector<int64_t> sizes(1 + draw() % 12);
+    for (auto& size : sizes)
+      size = 1 + draw() % (draw() % 3 == 0 ? 1000 : 10);
+    auto layout = layout_with(sizes);
+    auto count = 1 + static_cast<uint32_t>(draw() % sizes.size());
+    fragments uut{layout, count};
+    REQUIRE(uut.count() == count);
+    uint64_t end = 0;
+    for (const auto& range : ranges_of(uut)) {
+      CHECK(range.first == end);
+      CHECK(range.count > 0);
+      end = range.end();
+      CHECK(std::ranges::any_of(layout.slots(), [&](const auto& slot) {
+        return slot.offset + slot.count == end;
+      }));
+    }
+    CHECK(end == layout.parameter_count());
+  }
+}
+
+TEST_CASE("fragments are as equal as the parameters allow") {
+  CHECK((ranges_of(fragments{layout_with({10, 10, 10, 10}), 2}) ==
+         std::vector<element_range>{{0, 20}, {20, 20}}));
+  CHECK((ranges_of(fragments{layout_with({100, 1, 1, 1}), 2}) ==
+         std::vector<element_range>{{0, 100}, {100, 3}}));
+  CHECK((ranges_of(fragments{layout_with({1, 1, 1, 100}), 3}) ==
+         std::vector<element_range>{{0, 1}, {1, 1}, {2, 101}}));
+}
+
+TEST_CASE("the running statistics go with the last fragment") {
+  torch::nn::Sequential net{torch::nn::Linear(8, 4), torch::nn::BatchNorm1d(4)};
+  auto layout = flat_layout::from(*net); // 32 + 4 + 4 + 4, and 8 of statistics.
+  fragments uut{layout, 2};
+  CHECK((uut.all(0) == element_range{0, 32}));
+  CHECK((uut.parameters(1) == element_range{32, 12}));
+  CHECK((uut.all(1) == element_range{32, 20}));
+  CHECK(uut.has_statistics(1));
+  CHECK_FALSE(uut.has_statistics(0));
+  CHECK(uut.before(0) == 1);
+  CHECK(uut.before(1) == 0);
+}
+
+TEST_CASE("more fragments than parameters are refused") {
+  CHECK_NOTHROW(fragments{layout_with({5, 5}), 2});
+  CHECK_THROWS_AS((fragments{layout_with({5, 5}), 3}), usage_error);
+}
+
+// With gradients that do not depend on the weights, and without momenta, each
+// fragment has at its exchange what a run without fragments has by then.
+TEST_CASE("fragments come to the same weights as the whole where all is "
+          "linear") {
+  constexpr size_t workers = 3;
+  constexpr int rounds = 12;
+  auto layout = layout_with({7, 30, 2, 11});
+  auto size = static_cast<int64_t>(layout.parameter_count());
+  for (uint32_t count : {1u, 2u, 4u}) {
+    INFO(count << " fragments");
+    at::manual_seed(3);
+    fragments cuts{layout, count};
+    auto server = at::randn({size}, at::kDouble);
+    auto expected = server.clone();
+    std::vector<local_steps> all;
+    for (size_t i = 0; i < workers; ++i) {
+      all.emplace_back(settings_with(count), layout);
+      all.back().begin(server.clone(), nullptr);
+    }
+    for (uint32_t round = 0; round < rounds; ++round) {
+      auto which = round % count;
+      auto sum = at::zeros({size}, at::kDouble);
+      for (auto& one : all) {
+        if (round > 0 && count > 1) {
+          auto before = cuts.before(which);
+          one.merge(before, part(server, cuts.all(before)));
+          one.go_on(nullptr);
+        } else if (round > 0) {
+          one.begin(server.clone(), nullptr);
+        }
+        for (int i = 0; i < 2; ++i) {
+          auto gradient = at::randn({size}, at::kDouble);
+          one.step(gradient, {});
+          expected -= gradient * (0.1 / workers);
+        }
+        auto made = at::zeros({size}, at::kDouble);
+        auto difference = one.finish(made, which);
+        CHECK(difference.numel() ==
+              static_cast<int64_t>(cuts.all(which).count));
+        sum += made;
+      }
+      server -= sum / static_cast<double>(workers);
+      CHECK(at::allclose(part(server, cuts.all(which)),
+                         part(expected, cuts.all(which)), 1e-12, 1e-12));
+    }
+  }
+}
+
+TEST_CASE("a fragment of another size is refused") {
+  auto layout = layout_with({4, 6});
+  local_steps uut{settings_with(2), layout};
+  CHECK_THROWS_AS(uut.merge(0, at::zeros({4}, at::kDouble)), run_error);
+  uut.begin(at::zeros({10}, at::kDouble), nullptr);
+  CHECK_THROWS_AS(uut.merge(0, at::zeros({6}, at::kDouble)), run_error);
+  CHECK_NOTHROW(uut.merge(0, at::zeros({4}, at::kDouble)));
+}
