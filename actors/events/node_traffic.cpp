@@ -22,7 +22,15 @@ void node_traffic::on_event(const event& entry) {
                                          static_cast<double>(weights_.whole) /
                                          static_cast<double>(weights_.lead);
   for (const auto& answer : entry.decided.release)
-    of(answer.worker).got += static_cast<double>(weights_.whole);
+    of(answer.worker).got += bytes_of(answer.turn);
+}
+
+// A partial answer has the fragment before the one that is pushed next.
+double node_traffic::bytes_of(const cores::fragment_turn& turn) const {
+  const auto& all = weights_.fragments;
+  auto before = turn.pushes > 0 ? turn.pushes - 1 : all.size() - 1;
+  return static_cast<double>(
+    turn.partial && before < all.size() ? all[before] : weights_.whole);
 }
 
 auto node_traffic::of(worker_id who) -> worker_bytes& {

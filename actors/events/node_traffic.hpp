@@ -24,6 +24,8 @@ struct node_bytes {
   /// Of these, those that the shard beside each worker has, by rank; empty: no
   /// worker has a shard beside it.
   std::vector<uint64_t> beside{};
+  /// Those of each fragment, where workers get one at a time.
+  std::vector<uint64_t> fragments{};
 };
 
 class node_traffic final : public event_subscriber {
@@ -49,6 +51,7 @@ private:
   };
 
   worker_bytes& of(worker_id who);
+  double bytes_of(const cores::fragment_turn& turn) const;
 
   node_bytes weights_;
   std::vector<worker_bytes> workers_;

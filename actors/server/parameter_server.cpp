@@ -237,7 +237,8 @@ void parameter_server_state::push_arrived(const arrived_push& push) {
                          leases_for_log(push),
                          errc::none,
                          {},
-                         push.gradient.shape().bytes(),
+                         compressed_bytes_ > 0 ? compressed_bytes_
+                                               : push.gradient.shape().bytes(),
                          push.norm},
          scheduler_.push(in_short(push.header)));
 }

@@ -206,6 +206,7 @@ private:
 
   run_metrics_parts metrics_parts();
   node_bytes bytes_of_nodes() const;
+  uint64_t compressed_bytes() const;
   worker_requests_parts requests_parts();
   step_pipeline_parts pipeline_parts();
   version_feed_parts feed_parts();
@@ -259,6 +260,7 @@ private:
   std::shared_ptr<event_log_writer> log_; ///< Or null.
   std::shared_ptr<run_metrics> metrics_;
   std::shared_ptr<node_traffic> traffic_;
+  uint64_t compressed_bytes_; ///< Of a gradient on its way; 0: as it is.
   std::shared_ptr<turn_watch> turns_; ///< Or null.
   event_stream events_;
   worker_requests requests_;

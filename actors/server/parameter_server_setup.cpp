@@ -5,6 +5,8 @@
 #include "actors/server/restore.hpp"
 #include "config/schema/policies.hpp"
 #include "config/values/compression.hpp"
+#include "messages/transport/compression/compression.hpp"
+#include "models/layout/fragments.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -64,8 +66,9 @@ parameter_server_state::parameter_server_state(pointer self,
                                            metrics_parts())),
     traffic_(std::make_shared<node_traffic>(bytes_of_nodes(),
                                             parts_.settings.cluster.workers)),
-    turns_(make_turn_watch(parts_)), requests_(*this, requests_parts()),
-    pipeline_(*this, pipeline_parts()), feed_(*this, feed_parts()),
+    compressed_bytes_(compressed_bytes()), turns_(make_turn_watch(parts_)),
+    requests_(*this, requests_parts()), pipeline_(*this, pipeline_parts()),
+    feed_(*this, feed_parts()),
     checkpoints_(*this, schedule_parts(),
                  parts_.from.resumed ? std::optional{newest_} : std::nullopt),
     ending_(*this) {
@@ -112,10 +115,25 @@ node_bytes parameter_server_state::bytes_of_nodes() const {
     return range.count * models::size_of(layout.dtype());
   };
   out.whole = layout.bytes();
+  models::fragments cuts{layout, parts_.settings.training.fragments};
+  for (uint32_t k = 0; k < cuts.count(); ++k)
+    out.fragments.push_back(bytes_in(cuts.all(k)));
   out.lead = parts_.remote_shards() > 0 ? bytes_in(ranges.front()) : out.whole;
   if (cluster.topology == config::topology_kind::peers)
     std::ranges::transform(ranges, std::back_inserter(out.beside), bytes_in);
   return out;
+}
+
+// Whoever takes gradients from their path has unpacked them.
+uint64_t parameter_server_state::compressed_bytes() const {
+  if (!model_.has_weights())
+    return 0;
+  const auto& layout = *model_.layout();
+  auto statistics = layout.count() - layout.parameter_count();
+  auto codec = transport::make_codec(
+    config::parse_compression(parts_.settings.cluster.compression),
+    model_.shape().count - statistics, statistics);
+  return codec ? codec->compressed().bytes() : 0;
 }
 
 worker_requests_parts parameter_server_state::requests_parts() {

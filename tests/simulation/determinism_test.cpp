@@ -5,6 +5,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <cmath>
+
 using namespace troupe::test;
 
 TEST_CASE("each of many seeds gives the same run twice, and another one") {
@@ -47,6 +49,10 @@ TEST_CASE("compressed gradients train, and not to the same weights") {
     auto outcome = run(compressed);
     CHECK(outcome.sha256() != plain.sha256());
     CHECK(outcome.summary["final_accuracy"] > 0.9);
+    double share = how == "int8" ? 0.25 : how.ends_with("16") ? 0.5 : 0.1;
+    double sent = outcome.summary["bytes_sent_per_step"][0];
+    double of_plain = plain.summary["bytes_sent_per_step"][0];
+    CHECK(std::abs(sent / of_plain - share) < 0.02 * share);
     CHECK(run(compressed).sha256() == outcome.sha256());
   }
 }

@@ -51,6 +51,20 @@ TEST_CASE("a worker sends its gradients and gets weights") {
   CHECK(found->received == bytes{500, 250});
 }
 
+TEST_CASE("a worker that goes on with a fragment gets that one alone") {
+  node_traffic x{{1000, 1000, {}, {100, 300, 600}}, 1};
+  x.on_event(begin(0));
+  for (uint32_t step = 1; step <= 4; ++step) { // 1000, 100, 300, 600
+    auto next = push(step, w0, 200, {w0});
+    next.decided.release[0].turn = {(step - 1) % 3, step > 1};
+    x.on_event(next);
+  }
+  auto found = x.per_step();
+  REQUIRE(found);
+  CHECK(found->sent == bytes{200});
+  CHECK(found->received == bytes{500});
+}
+
 TEST_CASE("what stays on the node of a peer does not count") {
   node_traffic x{{1000, 400, {400, 350, 250}}, 3};
   x.on_event(begin(0));
