@@ -2,12 +2,14 @@
 policy sync and several numbers H of local steps, on the same number of samples. Prints a
 table and writes FOLDER/resnet20.json or FOLDER/gpt.json.
 
-    rounds.py resnet20|gpt FOLDER [--seeds N] [--epochs E] [--only H,H,...]
+    rounds.py resnet20|gpt FOLDER [--seeds N] [--epochs E] [--only H,H,...] [--compression C]
+              [--start FILE]
 
 resnet20: `trainer_node --simulate` on the pictures of pictures.py, under the virtual
 clock, so that a seed gives the same numbers again. gpt: processes on this machine, text.py
 on FOLDER/text, which is made of docs/ if it is not there. Bytes are those that
-summary.json counts: gradients, or differences, and weights, of all workers.
+summary.json counts: gradients, or differences, and weights, of all workers. --start names
+the weights that runs begin with, such as best.safetensors of another run.
 
 TROUPE_TRAINER_NODE names the program. PYTHONPATH has the folder python/.
 """
@@ -31,6 +33,7 @@ HERE = Path(__file__).parent
 #: server has AdamW. docs/experiments.md says how the numbers were found.
 RESNET20 = {
     0: ["--optimizer", "adamw", "--lr", "0.003"],
+    1: ["--inner-optimizer", "adamw(lr=0.003)", "--lr", "1", "--momentum", "0"],
     8: ["--inner-optimizer", "adamw(lr=0.003)"],
     32: ["--inner-optimizer", "adamw(lr=0.003)"],
     128: ["--inner-optimizer", "adamw(lr=0.003)"],
@@ -42,6 +45,8 @@ GPT = {
     32: (0.003, "lr = 1\nmomentum = 0\n"),
     128: (0.003, "lr = 1\nmomentum = 0\n"),
 }
+#: The same with --start.
+STARTED = {**GPT, 32: (0.002, "lr = 0.7\nmomentum = 0.8\n")}
 
 
 def program():
@@ -58,8 +63,8 @@ def train(command, folder, log, **environment):
     return json.loads((folder / "summary.json").read_text())
 
 
-def train_resnet20(folder, h, seed, epochs):
-    run = folder / f"resnet20-{h}-{seed}"
+def train_resnet20(folder, h, seed, epochs, compression, start):
+    run = folder / f"resnet20-{h}-{compression}-{seed}"
     schedule = "--inner-lr-schedule" if h else "--lr-schedule"
     command = [
         program(), "--simulate", "--clock", "virtual", "--threads", "1",
@@ -67,19 +72,23 @@ def train_resnet20(folder, h, seed, epochs):
         "--image-size", "12", "--augment", "none", "--workers", "4", "--batch-size", "8",
         "--epochs", str(epochs), "--local-steps", str(h), schedule, "cosine", *RESNET20[h],
         "--seed", str(seed), "--eval-freq", "epoch", "--checkpoint-freq", "1000000",
+        "--compression", compression, *(["--init", start] if start else []),
         "--train-dir", run, "--overwrite",
     ]  # fmt: skip
     return train(command, run, f"{run}.log")
 
 
-def train_gpt(folder, h, seed, epochs):
-    run, (lr, own) = folder / f"gpt-{h}-{seed}", GPT[h]
+def train_gpt(folder, h, seed, epochs, compression, start):
+    run, (lr, own) = folder / f"gpt-{h}-{compression}-{seed}", (STARTED if start else GPT)[h]
+    if start:
+        own += f"init = {start.resolve()}\n"
     shutil.rmtree(run, ignore_errors=True)
     me = [sys.executable, str(HERE / "text.py")]
     environment = {"SEED": str(seed), "OMP_NUM_THREADS": "1"}
     subprocess.run([*me, "describe", folder], check=True, env={**os.environ, **environment})
     file = Path(f"{run}.ini")
     file.write_text(
+        f"[cluster]\ncompression = {compression}\n"
         f"[training]\nnetwork = weights:{folder}/gpt.safetensors\n"
         f"batch-size = {text.BATCH}\nepochs = {epochs}\nseed = {seed}\nthreads = 1\n"
         f"train-dir = {run}\nlocal-steps = {h}\n{own}"
@@ -124,6 +133,8 @@ def main():
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--only", help="numbers of local steps, such as 0,32")
+    parser.add_argument("--compression", default="none", help="of what workers push")
+    parser.add_argument("--start", type=Path, help="the first weights, a file")
     given = parser.parse_args()
     folder = given.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -135,7 +146,7 @@ def main():
     found = []
     for seed in range(1, given.seeds + 1):
         for h in map(int, given.only.split(",")) if given.only else runs:
-            summary = run(folder, h, seed, given.epochs)
+            summary = run(folder, h, seed, given.epochs, given.compression, given.start)
             found.append({
                 "h": h, "seed": seed, "loss": summary["final_metrics"]["loss"],
                 "accuracy": summary["final_accuracy"], "steps": summary["steps"],
