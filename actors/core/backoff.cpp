@@ -17,7 +17,8 @@ std::optional<double> backoff::next(double now) {
     end_.progress(now);
   waiting_ = false;
   auto left = end_.left(now);
-  if (left <= 0 || (mutation(bug::gives_up_at_once) && failures_ > 1))
+  constexpr double least = 1e-6; // Of less, a clock may see nothing pass.
+  if (left < least || (mutation(bug::gives_up_at_once) && failures_ > 1))
     return std::nullopt;
   auto base = std::min(delay_, rules_.cap);
   delay_ = base * rules_.factor;

@@ -81,7 +81,7 @@ TEST_CASE("fragments are as equal as the parameters allow") {
   CHECK((ranges_of(fragments{layout_with({100, 1, 1, 1}), 2}) ==
          std::vector<element_range>{{0, 100}, {100, 3}}));
   CHECK((ranges_of(fragments{layout_with({1, 1, 1, 100}), 3}) ==
-         std::vector<element_range>{{0, 1}, {1, 1}, {2, 101}}));
+         std::vector<element_range>{{0, 2}, {2, 1}, {3, 100}}));
 }
 
 TEST_CASE("the running statistics go with the last fragment") {

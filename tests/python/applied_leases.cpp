@@ -5,6 +5,9 @@
 // Usage: applied_leases EVENT-LOG...
 // One for each life of the server, in their order. Of each life, the updates up
 // to the version from which the next one went on are in the weights.
+//
+// Usage: applied_leases --open EVENT-LOG
+// Prints the same of the leases that workers had when the event log ended.
 
 #include "actors/log_files/event_log_file.hpp"
 #include "data/sampling/permutation.hpp"
@@ -16,7 +19,9 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -68,10 +73,40 @@ void print_applied(const std::string& event_log, uint64_t last) {
   }
 }
 
+void print_open(const std::string& event_log) {
+  recording::event_log_reader from{event_log};
+  auto order = order_of(from.begin());
+  std::map<uint64_t, std::pair<uint32_t, proto::LogLease>> open;
+  for (proto::LogEvent event; from.next(event);) {
+    if (event.has_arrived()) {
+      open.erase(event.arrived().lease().id());
+      for (const auto& more : event.arrived().also())
+        open.erase(more.id());
+    } else if (event.has_pulled()) {
+      open.erase(event.pulled().abandoned());
+      for (auto id : event.pulled().also())
+        open.erase(id);
+    } else if (event.has_left()) {
+      std::erase_if(open, [&](const auto& one) {
+        return one.second.first == event.left().worker();
+      });
+    }
+    for (const auto& release : event.decision().releases())
+      for (const auto& lease : release.leases())
+        open[lease.id()] = {release.worker(), lease};
+  }
+  for (const auto& [id, one] : open)
+    print(one.second, order);
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
   try {
+    if (argc == 3 && std::string_view{argv[1]} == "--open") {
+      print_open(argv[2]);
+      return 0;
+    }
     const std::vector<std::string> event_logs{argv + 1, argv + argc};
     test::lease_account account;
     for (size_t i = 0; i < event_logs.size(); ++i) {

@@ -35,6 +35,18 @@ TEST_CASE("the last try is made when the total is reached, then it gives up") {
   CHECK(!retry.next(111));
 }
 
+TEST_CASE("a clock that counts nanoseconds comes to the end") {
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    backoff retry{{}, counter_random{seed}, 0};
+    int64_t now = 0; // ns
+    int tries = 0;
+    while (auto delay = retry.next(static_cast<double>(now) * 1e-9)) {
+      now += static_cast<int64_t>(*delay * 1e9);
+      REQUIRE(++tries < 1000);
+    }
+  }
+}
+
 TEST_CASE("success begins a new series") {
   backoff retry{regular, {}, 0};
   retry.next(1);

@@ -95,6 +95,10 @@ struct site {
       body.number<uint64_t>();
       CHECK(body.number<uint64_t>() == 0);
       steps = body.number<uint64_t>();
+      for (int block = 0; block < 2; ++block) { // All of each is exchanged.
+        CHECK(body.number<uint64_t>() == 0);
+        CHECK(body.number<uint64_t>() > 0);
+      }
       CHECK(body.complete());
       return;
     }

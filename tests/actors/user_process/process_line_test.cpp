@@ -157,7 +157,7 @@ TEST_CASE("who does not begin as it should is refused") {
   SECTION("another version") {
     peer process{at.socket, bytes_of(kind::hello, 7, "")};
     CHECK_THAT(at.refusal(), EndsWith(" speaks version 7 of the frames, and "
-                                      "this program version 6: use the same "
+                                      "this program version 7: use the same "
                                       "release of both"));
   }
   SECTION("no hello") {
