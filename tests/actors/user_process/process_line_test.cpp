@@ -155,8 +155,8 @@ TEST_CASE("a process that reads nothing is not waited for forever") {
 TEST_CASE("who does not begin as it should is refused") {
   place at;
   SECTION("another version") {
-    peer process{at.socket, bytes_of(kind::hello, 7, "")};
-    CHECK_THAT(at.refusal(), EndsWith(" speaks version 7 of the frames, and "
+    peer process{at.socket, bytes_of(kind::hello, 8, "")};
+    CHECK_THAT(at.refusal(), EndsWith(" speaks version 8 of the frames, and "
                                       "this program version 7: use the same "
                                       "release of both"));
   }
