@@ -148,6 +148,13 @@ TEST_CASE("every path gives the same running statistics") {
   CHECK(state_over("shm", normalised) == expected);
 }
 
+TEST_CASE("every path carries fragments") {
+  auto how = normalised + flags{"--local-steps", "3", "--fragments", "3"};
+  auto expected = state_over("shm", how);
+  CHECK(state_over("stream", how) == expected);
+  CHECK(state_over("chunked", how) == expected);
+}
+
 TEST_CASE("every path gives the same bits of float64") {
   for (const auto& what : {flags{"--max-steps", "12"}, normalised}) {
     auto wide = what + flags{"--dtype", "float64"};
