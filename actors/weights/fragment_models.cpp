@@ -1,10 +1,10 @@
 #include "actors/weights/fragment_models.hpp"
 
 #include "actors/runtime/tensor_payload.hpp"
+#include "models/guarded.hpp"
 #include "models/optim/groups.hpp"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <utility>
@@ -128,26 +128,39 @@ std::vector<uint64_t> fragment_models::steps_of_fragments() const {
   return out;
 }
 
-std::vector<models::named_slot> fragment_models::slots() const {
-  if (!has_weights())
-    return {};
-  auto out = first().slots();
+std::vector<std::string> fragment_models::slot_names() const {
+  std::vector<std::string> out;
+  if (has_weights())
+    for (auto& one : first().slots())
+      out.push_back(std::move(one.name));
+  return out;
+}
+
+/// One slot as a whole.
+at::Tensor fragment_models::slot(size_t which) const {
   if (!cuts_)
-    return out;
-  for (size_t i = 0; i < out.size(); ++i) {
+    return first().slots()[which].flat;
+  return models::guarded("copying the optimiser's state", [&] {
     std::vector<at::Tensor> parts;
     for (const auto& one : all_)
-      parts.push_back(one.optimizer()->slots()[i].flat);
-    out[i].flat = at::cat(parts);
-  }
+      parts.push_back(one.optimizer()->slots()[which].flat);
+    return at::cat(parts);
+  });
+}
+
+std::vector<models::named_slot> fragment_models::slots() const {
+  std::vector<models::named_slot> out;
+  for (auto& name : slot_names())
+    out.push_back({std::move(name), slot(out.size())});
   return out;
 }
 
 std::optional<at::Tensor> fragment_models::average() const {
-  for (auto& slot : slots())
-    if (slot.name == models::average_slot_name)
-      return std::move(slot.flat);
-  return std::nullopt;
+  auto names = slot_names();
+  auto found = std::ranges::find(names, models::average_slot_name);
+  if (found == names.end())
+    return std::nullopt;
+  return slot(static_cast<size_t>(found - names.begin()));
 }
 
 std::vector<payload> fragment_models::copy_slots() const {

@@ -79,6 +79,9 @@ public:
   /// Steps of each fragment; empty if there is only one.
   std::vector<uint64_t> steps_of_fragments() const;
 
+  /// The names of the optimiser's slots.
+  std::vector<std::string> slot_names() const;
+
   /// The optimiser's slots. Of a model with fragments they are copies.
   std::vector<models::named_slot> slots() const;
 
@@ -97,6 +100,7 @@ private:
 
   const models::optimizer& first() const { return *all_.front().optimizer(); }
 
+  at::Tensor slot(size_t which) const;
   its_mean part_of(const mean_of& mean, uint32_t fragment) const;
   at::Tensor own(const at::Tensor& whole, uint32_t fragment) const;
   template <class Use>

@@ -292,8 +292,8 @@ void server_model::describe(snapshot& out) const {
   out.layout = layout_;
   out.weights = newest();
   out.frozen = frozen_;
-  for (const auto& slot : part_.slots())
-    out.slots.push_back({slot.name, {}});
+  for (auto& name : part_.slot_names())
+    out.slots.push_back({std::move(name), {}});
   auto& optimizer = *out.manifest.mutable_optimizer();
   optimizer.set_name(std::string{part_.name()});
   optimizer.set_steps(part_.steps());

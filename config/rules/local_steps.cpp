@@ -13,17 +13,26 @@ bool has_default(const settings& values, const char* id) {
   return key_of(id).get(values) == key_of(id).get(settings{});
 }
 
-/// Whoever else takes part of a gradient would have to know its fragment.
+/// Refuses what would have to know the fragment of each gradient.
 void check_fragments(const resolved& all) {
   const auto& values = all.values;
-  auto refuse_with = [&](const char* id) {
-    refuse(all, "training.fragments",
-           "is for one server that gets differences as they are: leave " +
-             std::string{key_of(id).name} + " out");
+  auto refuse_as = [&](const std::string& why) {
+    refuse(all, "training.fragments", why);
   };
+  if (values.cluster.topology == topology_kind::peers)
+    refuse_as("needs a server that has all of the weights: leave --topology "
+              "peers out");
   for (auto id : {"cluster.shards", "cluster.compression"})
     if (!has_default(values, id))
-      refuse_with(id);
+      refuse_as("is for one server that gets differences as they are: leave " +
+                key_of(id).name + " out");
+  if (!has_default(values, "training.outliers"))
+    refuse_as("makes gradients of different sizes, whose norms cannot be "
+              "compared: leave outliers out");
+  if (parse_staleness_rule(values.policy.staleness_rule).kind ==
+      staleness_rule_kind::delayed_nesterov)
+    refuse_as("leaves the momentum of some fragments out of the steps in which "
+              "delayed-nesterov uses it: leave --staleness-rule out");
 }
 
 } // namespace
