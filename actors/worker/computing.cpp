@@ -123,8 +123,11 @@ compute_state::compute_state(pointer self, const computing_parts& parts,
                engine_.device()),
     others_(std::move(others)) {
   models::require_gpu_for_fp16(parts.settings.training);
-  if (inner)
-    round_.emplace(parts, engine_.layout(), inner);
+  if (!inner)
+    return;
+  // Its optimiser's memory is filled on the stream that goes on with it.
+  c10::OptionalStreamGuard guard{engine_.stream()};
+  round_.emplace(parts, engine_.layout(), inner);
 }
 
 compute_actor::behavior_type compute_state::make_behavior() {

@@ -99,14 +99,17 @@ TEST_CASE(
 TEST_CASE("local steps on a device make the CPU's weights") {
   const flags local{"--local-steps", "3",    "--inner-optimizer",
                     "sgd(lr=0.001)", "--lr", "0.7"};
-  cpu_run wanted{local};
-  fake_device device;
-  process_fixture on{recorded};
-  auto run = on.simulate(short_run + local + flags{"--device", "cuda"});
-  CHECK(run.wait() == 0);
-  INFO(run.report());
-  wanted.check_same_weights(on, other_rounding);
-  check_replayed(on, other_rounding); // On the CPU.
+  for (const auto* fragments : {"1", "3"}) {
+    auto how = local + flags{"--fragments", fragments};
+    cpu_run wanted{how};
+    fake_device device;
+    process_fixture on{recorded};
+    auto run = on.simulate(short_run + how + flags{"--device", "cuda"});
+    CHECK(run.wait() == 0);
+    INFO(run.report());
+    wanted.check_same_weights(on, other_rounding);
+    check_replayed(on, other_rounding); // On the CPU.
+  }
 }
 
 TEST_CASE("a process takes the devices of all of its replicas") {
