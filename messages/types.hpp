@@ -63,6 +63,9 @@ struct push_header {
   /// Of a difference of weights: steps that the worker's own optimiser had made
   /// before. 0 for a new optimiser, and for a gradient.
   uint64_t inner_steps = 0;
+  /// Of a round of local steps that began before its weights had come: steps
+  /// that were made until then.
+  uint32_t early_steps = 0;
 
   /// All leases that the samples came from.
   std::vector<lease_id> leases() const {
@@ -100,10 +103,13 @@ struct release_header {
   bool dropped = false; ///< The worker's last gradient was discarded as late.
   /// Local steps of the worker's next round; 0: as many as the settings say.
   uint32_t steps = 0;
-  /// Which fragment the worker's next gradient is of, and whether the payload
-  /// has only the fragment before that (models/layout/fragments.hpp).
+  /// Which fragment the worker's next gradient is of
+  /// (models/layout/fragments.hpp).
   uint32_t fragment = 0;
-  bool partial = false;
+  /// The worker goes on with weights of its own, and takes these, of the
+  /// fragment before that one, into them. Else it begins anew with these, which
+  /// are everything.
+  bool goes_on = false;
 };
 
 /// What an evaluator wants next.
@@ -224,7 +230,11 @@ struct local_step {
   push_id after{};       ///< The last gradient that the server has taken.
   push_id makes{};       ///< What the difference of the round will be.
   uint32_t fragment = 0; ///< As in a release_header.
-  bool partial = false;  ///< The same.
+  /// The round begins with weights of the worker's own, else with the task's.
+  bool goes_on = false;
+  /// The task has weights of the fragment before, which are merged into the
+  /// worker's own.
+  bool merges = false;
 };
 
 /// One gradient to compute, or a step of the worker's own.
@@ -233,13 +243,16 @@ struct compute_task {
   /// The samples of the lease, or of `part`. Null: no step is made, and the
   /// round ends with those before.
   batch_ptr batch;
-  /// In a round of local steps only the first task has them.
+  /// In a round of local steps only one task has them: the first, or the first
+  /// after they have come.
   payload weights;
   /// The running statistics to start from; empty: those in the weights.
   payload statistics;
   cancel_ptr cancel;
-  gradient_way way;    ///< On which the gradient leaves.
-  version computed_on; ///< The version of the weights.
+  gradient_way way; ///< On which the gradient leaves.
+  /// The version of the weights. Before they have come: the one that follows
+  /// those of the round before.
+  version computed_on;
   /// The worker's link. Parts of the network may live at its other end: then it
   /// is a `module_actor`, too.
   caf::strong_actor_ptr link;
@@ -251,7 +264,7 @@ struct compute_task {
   uint32_t steps = 0;
   progress_ptr progress{};
   uint32_t fragment = 0; ///< As in a release_header.
-  bool partial = false;  ///< The same.
+  bool goes_on = false;  ///< The same.
 };
 
 /// The result of a compute task.
@@ -313,7 +326,8 @@ bool inspect(Inspector& f, push_header& x) {
             f.field("idle_seconds", x.idle_seconds),
             f.field("request", x.request), f.field("skipped", x.skipped),
             f.field("also", x.also), f.field("metrics", x.metrics),
-            f.field("inner_steps", x.inner_steps));
+            f.field("inner_steps", x.inner_steps),
+            f.field("early_steps", x.early_steps));
 }
 
 template <class Inspector>
@@ -330,7 +344,7 @@ bool inspect(Inspector& f, release_header& x) {
     f.field("weights", x.weights), f.field("server", x.server),
     f.field("leases", x.leases), f.field("dropped", x.dropped),
     f.field("steps", x.steps), f.field("fragment", x.fragment),
-    f.field("partial", x.partial));
+    f.field("goes_on", x.goes_on));
 }
 
 template <class Inspector>

@@ -1,7 +1,8 @@
 #pragma once
-// Which fragment of the weights each worker exchanges next, where a network has
-// several (models/layout/fragments.hpp), and the samples that count in some
-// fragments alone.
+// Which fragment of the weights each worker exchanges next, where workers go on
+// with weights of their own from round to round: a network has several
+// fragments (models/layout/fragments.hpp), or steps are made before weights
+// come. And the samples that count in some fragments alone.
 //
 // A worker begins with all of the weights, and from then on pushes the
 // difference of one fragment after the other; with each answer it gets the
@@ -23,7 +24,7 @@ namespace troupe::cores {
 /// What a worker exchanges in its next round.
 struct fragment_turn {
   uint32_t pushes = 0;  ///< The fragment whose difference it pushes.
-  bool partial = false; ///< It gets the fragment before that; else everything.
+  bool goes_on = false; ///< As in a release_header.
 
   bool operator==(const fragment_turn&) const = default;
 };
@@ -87,8 +88,8 @@ public:
   fragment_turn release(worker_id who, version at, bool dropped) {
     auto& its = members_[who];
     fragment_turn out;
-    out.partial = its.has_pushed && !dropped && count_ > 1;
-    if (out.partial) {
+    out.goes_on = its.has_pushed && !dropped;
+    if (out.goes_on) {
       its.next = (its.next + 1) % count_;
     } else {
       lose(its);

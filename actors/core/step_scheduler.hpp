@@ -138,9 +138,10 @@ void append(orders more, orders& out);
 /// computes, and the next, which its loader prepares meanwhile.
 inline constexpr uint32_t leases_ahead = 2;
 
-/// The same for a worker that makes so many local steps between its pushes.
-constexpr uint32_t leases_for(uint32_t local_steps) {
-  return local_steps > 0 ? local_steps + 1 : leases_ahead;
+/// The same for a worker that makes so many local steps between its pushes, and
+/// of the next round so many before its weights come.
+constexpr uint32_t leases_for(uint32_t local_steps, uint32_t early = 0) {
+  return local_steps > 0 ? local_steps + early + 1 : leases_ahead;
 }
 
 /// The most leases that a worker may ask for, so that all of them go into the
@@ -162,7 +163,8 @@ public:
   /// where they make fewer.
   void pace_rounds(uint32_t most) { pace_.emplace(most); }
 
-  /// From now on workers exchange so many fragments of the weights in turn.
+  /// From now on workers exchange so many fragments of the weights in turn, and
+  /// go on with weights of their own from round to round.
   /// @param lost As in `fragment_turns`.
   void deal_fragments(uint32_t count, uint64_t lost) {
     turns_.emplace(count, lost);

@@ -113,6 +113,7 @@ void event_log_writer::fill(const inputs::arrived& cause) {
   out.set_idle_seconds(header.idle_seconds);
   out.set_skipped(header.skipped);
   out.set_inner_steps(header.inner_steps);
+  out.set_early_steps(header.early_steps);
   put(header.metrics, out);
   if (cause.norm) {
     out.set_norm(cause.norm->norm);
@@ -200,7 +201,7 @@ void event_log_writer::fill(const cores::orders& decided) {
     release.set_worker(next.worker.value);
     release.set_steps(next.steps);
     release.set_fragment(next.turn.pushes);
-    release.set_partial(next.turn.partial);
+    release.set_goes_on(next.turn.goes_on);
     for (const auto& work : next.leases)
       put(work, *release.add_leases());
   }

@@ -25,12 +25,12 @@ void node_traffic::on_event(const event& entry) {
     of(answer.worker).got += bytes_of(answer.turn);
 }
 
-// A partial answer has the fragment before the one that is pushed next.
+// Whoever goes on gets the fragment before the one that it pushes next.
 double node_traffic::bytes_of(const cores::fragment_turn& turn) const {
   const auto& all = weights_.fragments;
   auto before = turn.pushes > 0 ? turn.pushes - 1 : all.size() - 1;
   return static_cast<double>(
-    turn.partial && before < all.size() ? all[before] : weights_.whole);
+    turn.goes_on && before < all.size() ? all[before] : weights_.whole);
 }
 
 auto node_traffic::of(worker_id who) -> worker_bytes& {

@@ -123,7 +123,7 @@ bool has_shape(const watch_header&, const payload_shape& shape,
 // Whoever has the other fragments knows how large this one must be.
 bool has_shape(const release_header& header, const payload_shape& shape,
                const payload_shape& whole) {
-  return header.partial ? shape.type == whole.type && shape.count < whole.count
+  return header.goes_on ? shape.type == whole.type && shape.count <= whole.count
                         : shape == whole;
 }
 

@@ -23,7 +23,7 @@ public:
   static constexpr double benefit_of_doubt = 1;
 
   /// @param expected The shape of the model's weights; no other is accepted,
-  /// unless a release says that it is partial.
+  /// unless a release goes on with a fragment.
   framed_link_state(pointer self, gateway_actor gateway,
                     frame_channel_ptr channel, payload_shape expected);
 

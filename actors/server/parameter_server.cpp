@@ -454,13 +454,13 @@ release_header
 parameter_server_state::header_for(const cores::release_order& ready) const {
   return {scheduler_.current(), parts_.life(), ready.leases,
           ready.dropped,        ready.steps,   ready.turn.pushes,
-          ready.turn.partial};
+          ready.turn.goes_on};
 }
 
 payload
 parameter_server_state::weights_for(const cores::release_order& ready) const {
   const auto& turn = ready.turn;
-  return turn.partial ? model_.newest(model_.fragment_before(turn.pushes))
+  return turn.goes_on ? model_.newest(model_.fragment_before(turn.pushes))
                       : model_.newest();
 }
 

@@ -71,7 +71,7 @@ cores::step_scheduler make_step_scheduler(const parameter_server_parts& parts) {
     out.watch_norms(*factor);
   if (training.local_steps.by_rate)
     out.pace_rounds(training.local_steps.most);
-  if (training.fragments > 1)
+  if (training.keeps_own_weights())
     out.deal_fragments(
       training.fragments,
       parts.from.resumed

@@ -90,7 +90,7 @@ caf::result<gradient_report> agent_state::begin(compute_task task) {
     finish(without_gradient(*job_));
   } else {
     blocks_.forget_unused();
-    auto gets = task.partial ? cuts_.all(cuts_.before(task.fragment))
+    auto gets = task.goes_on ? cuts_.all(cuts_.before(task.fragment))
                              : models::element_range{0, count_};
     auto weights = blocks_.usable(task.weights, gets.first);
     auto weights_at = blocks_.place_of(weights);
@@ -100,9 +100,9 @@ caf::result<gradient_report> agent_state::begin(compute_task task) {
       blocks{weights, job_->gradient, run_clock{self_}, task.progress});
     process_.line->send(
       process_frame_kind::weights, of.number,
-      external::weights_body(task.computed_on, task.last_was_dropped,
-                             {weights_at, gets}, {gradient_at, job_->gives},
-                             steps_of(task)));
+      external::weights_body(
+        {task.computed_on, task.last_was_dropped, task.goes_on, steps_of(task)},
+        {weights_at, gets}, {gradient_at, job_->gives}));
   }
   return asks;
 }

@@ -15,15 +15,15 @@ std::string lease_body(const lease& work, data::epoch_order& order) {
   return out.take_bytes();
 }
 
-std::string weights_body(version computed_on, bool last_was_dropped,
-                         const exchanged& gets, const exchanged& gives,
-                         uint64_t steps) {
+std::string weights_body(const weights_terms& terms, const exchanged& gets,
+                         const exchanged& gives) {
   return body_writer{}
-    .put(computed_on.value)
-    .put(static_cast<uint8_t>(last_was_dropped))
+    .put(terms.number.value)
+    .put(static_cast<uint8_t>(terms.last_was_dropped))
+    .put(static_cast<uint8_t>(terms.goes_on))
     .put(gets.block)
     .put(gives.block)
-    .put(steps)
+    .put(terms.steps)
     .put(gets.elements.first)
     .put(gets.elements.count)
     .put(gives.elements.first)

@@ -22,12 +22,17 @@ struct exchanged {
   models::element_range elements;
 };
 
-/// The body for weights: their version, whether the last gradient was dropped,
-/// where they are and where the next gradient is to be, and how many local
-/// steps a round on them has; 0: none.
-std::string weights_body(version computed_on, bool last_was_dropped,
-                         const exchanged& gets, const exchanged& gives,
-                         uint64_t steps);
+/// What else the process is told of weights.
+struct weights_terms {
+  version number;
+  bool last_was_dropped = false; ///< The gradient before.
+  bool goes_on = false;          ///< As in a release_header.
+  uint64_t steps = 0; ///< Local ones of a round on these weights; 0: none.
+};
+
+/// The body for weights: where they are and where the next gradient is to be.
+std::string weights_body(const weights_terms& terms, const exchanged& gets,
+                         const exchanged& gives);
 
 /// What the process says of a gradient.
 struct gradient_answer {

@@ -63,6 +63,7 @@ void shared_blocks::welcome(const config::training_settings& training,
     .put(training.batch_size)
     .put(training.seed)
     .put(uint64_t{training.local_steps.most})
+    .put(uint64_t{training.overlap_steps})
     .put(static_cast<uint8_t>(training.local_steps.by_rate))
     .put(static_cast<uint32_t>(layout_.state_dict().size()));
   for (const auto& what : layout_.state_dict())

@@ -42,11 +42,12 @@ local_round::local_round(const computing_parts& parts,
 }
 
 void local_round::enter(compute_task& task) {
-  if (task.local->begins)
+  auto anew = task.local->begins && !task.local->goes_on;
+  if (anew || task.local->merges)
     first_ = task.weights;
-  if (task.local->begins && !task.local->partial)
+  if (anew)
     return;
-  if (task.local->begins)
+  if (task.local->merges)
     merge(task);
   task.weights = to_payload(steps_.weights());
   task.statistics = {}; // They are behind these weights.
@@ -58,7 +59,9 @@ void local_round::merge(const compute_task& task) {
   if (progress && !progress->wait_for(0, first_.shape().bytes()))
     return;
   auto where = models::device_named(parts_.settings.training.device);
-  steps_.merge(steps_.before(task.local->fragment), to_tensor(first_, where));
+  const auto& local = *task.local;
+  steps_.merge(steps_.before(local.fragment), to_tensor(first_, where),
+               local.number);
 }
 
 /// The state of the optimiser that a round begins with.
@@ -81,7 +84,7 @@ void local_round::leave(const compute_task& task, const at::Tensor& gradient,
     return;
   }
   auto where = models::device_named(parts_.settings.training.device);
-  if (local.begins && local.partial)
+  if (local.begins && local.goes_on)
     steps_.go_on(go_back_to(local.after));
   else if (local.begins)
     steps_.begin(to_tensor(first_, where), go_back_to(local.after));

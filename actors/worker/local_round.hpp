@@ -32,10 +32,9 @@ public:
               inner_state_ptr state);
 
   /// Before the gradient of this task is computed: gives the task the weights
-  /// and statistics of the worker's own, except at the beginning of a round,
-  /// whose weights may still be arriving. Where they are of one fragment only,
-  /// waits for them, and gives it the worker's own with that fragment in them.
-  /// Throws `run_error` if they are of another one.
+  /// and statistics of the worker's own, except where a round begins anew with
+  /// the task's, which may still be arriving. Weights that are to be merged it
+  /// waits for. Throws `run_error` if those are of another fragment.
   /// @pre task.local
   void enter(compute_task& task);
 
@@ -52,7 +51,7 @@ private:
   computing_parts parts_;
   inner_state_ptr state_;
   models::local_steps steps_;
-  payload first_;       ///< The weights that the round began with.
+  payload first_;       ///< The weights that this round was given.
   uint64_t before_ = 0; ///< Steps of the optimiser before the round.
 };
 

@@ -70,7 +70,11 @@ void worker_state::detach() {
 }
 
 void worker_state::cancel(version before) {
-  if (!round_ || round_->weights >= before)
+  if (!round_)
+    return;
+  if (!round_->weights && has_weights_ && weights_version_ < before)
+    take_up_weights(); // They are too old to be merged.
+  if (!round_->weights || *round_->weights >= before)
     return;
   give_up();
   if (!round_->computes)
@@ -107,7 +111,9 @@ caf::result<void> worker_state::write(version at, sequence settled) {
 caf::result<sequence> worker_state::finish_before_leaving() {
   leaving_ = self_->make_response_promise<sequence>();
   auto asks = *leaving_;
-  if (round_ && !round_->computes)
+  if (round_ && !round_->weights)
+    undo_early(); // Its leases go to others.
+  else if (round_ && !round_->computes)
     compute({}, true);
   look_if_finished();
   return asks;
@@ -183,19 +189,27 @@ void worker_state::pull(std::vector<lease_id> abandoned) {
 
 void worker_state::take_weights(const release_header& header,
                                 const payload& weights) {
-  wait_seconds_ = asked_for_weights_.elapsed(self_);
-  ready_since_ = run_clock{self_};
+  auto is_early = round_ && !round_->weights;
+  if (!is_early || !round_->computes) {
+    auto& since = is_early ? ready_since_ : asked_for_weights_;
+    wait_seconds_ = since.elapsed(self_);
+    ready_since_ = run_clock{self_};
+  } else {
+    wait_seconds_ = 0;
+  }
   weights_ = weights;
   weights_version_ = header.weights;
   steps_ = header.steps;
   fragment_ = header.fragment;
-  partial_ = header.partial;
+  goes_on_ = header.goes_on;
   dropped_ = header.dropped;
   has_weights_ = true;
   if (parts_.inner)
     parts_.inner->begin(header.server, header.weights, role_->as.worker);
   for (const auto& what : header.leases)
     work_.push_back({what, nullptr});
+  if (is_early && !goes_on_)
+    undo_early();
   load();
   advance();
 }
@@ -246,8 +260,14 @@ void worker_state::load() {
 }
 
 void worker_state::advance() {
-  auto busy = round_ ? round_->computes : !has_weights_;
-  if (busy || leaving_ || work_.empty() || !work_.front().batch)
+  if (leaving_ || !may_step())
+    return;
+  if (round_ && !round_->weights && round_->steps == round_->early_most) {
+    take_up_weights();
+    if (is_last(*round_))
+      return compute({}, true);
+  }
+  if (work_.empty() || !work_.front().batch)
     return;
   if (!round_)
     begin_round();
@@ -256,16 +276,66 @@ void worker_state::advance() {
   load();
   round_->from.push_back(work.what.id);
   round_->epoch = work.what.epoch;
-  auto ends = is_last(*round_);
+  if (!round_->weights)
+    round_->early.push_back(work);
+  auto ends = round_->weights && is_last(*round_);
   compute(std::move(work), ends);
 }
 
+/// Whether nothing but a batch is missing for the next step.
+bool worker_state::may_step() const {
+  if (!round_)
+    return has_weights_;
+  if (round_->computes)
+    return false;
+  return round_->weights || round_->steps < round_->early_most || has_weights_;
+}
+
 void worker_state::begin_round() {
-  auto most =
+  round_.emplace();
+  round_->goes_on = goes_on_;
+  take_up_weights();
+}
+
+/// Begins a round before its weights have come. How many steps it makes until
+/// then does not depend on when they come, so that a run can be repeated.
+void worker_state::begin_early() {
+  round next;
+  auto of_same_epoch = [this](const assignment& one) {
+    return one.what.epoch == work_.front().what.epoch;
+  };
+  auto end = std::ranges::find_if_not(work_, of_same_epoch);
+  next.early_most = static_cast<uint32_t>(
+    std::min<size_t>(end - work_.begin(), parts_.overlap_steps));
+  if (next.early_most == 0)
+    return;
+  next.goes_on = true;
+  next.before = weights_version_;
+  round_ = std::move(next);
+  advance();
+}
+
+/// The round goes on with the weights that have come.
+void worker_state::take_up_weights() {
+  round_->weights = weights_version_;
+  round_->most =
     parts_.local_steps > 0 && steps_ > 0 ? steps_ : parts_.local_steps;
-  round_ =
-    round{weights_version_, most, std::make_shared<std::atomic<bool>>(false)};
+  round_->merges = round_->goes_on;
+  round_->early_steps = static_cast<uint32_t>(round_->steps);
+  round_->early.clear();
+  round_->is_undone = false;
   has_weights_ = false;
+}
+
+/// Takes back the steps of a round that has no weights yet, whose leases are
+/// computed again.
+void worker_state::undo_early() {
+  round_->is_undone = true;
+  if (round_->computes)
+    return give_up();
+  auto undone = *std::exchange(round_, std::nullopt);
+  work_.insert(work_.begin(), std::make_move_iterator(undone.early.begin()),
+               std::make_move_iterator(undone.early.end()));
 }
 
 // A round ends early when the worker has no lease left, or none of this epoch:
@@ -280,13 +350,17 @@ bool worker_state::is_last(const round& of) const {
 void worker_state::compute(assignment work, bool ends) {
   round_->data_seconds += ready_since_.elapsed(self_);
   round_->computes = true;
+  auto begins = round_->steps == 0;
+  auto merges = std::exchange(round_->merges, false);
+  auto has_weights = merges || (begins && !round_->goes_on);
   compute_task task{work.what,
                     std::move(work.batch),
-                    std::exchange(weights_, payload{}),
+                    has_weights ? std::exchange(weights_, payload{})
+                                : payload{},
                     statistics_,
                     round_->cancel,
                     role_->way,
-                    round_->weights,
+                    round_->weights.value_or(round_->before.next()),
                     caf::actor_cast<caf::strong_actor_ptr>(role_->link),
                     replica_part{},
                     std::exchange(dropped_, false),
@@ -294,16 +368,18 @@ void worker_state::compute(assignment work, bool ends) {
                     steps_,
                     progress_,
                     fragment_,
-                    partial_};
+                    goes_on_};
   if (parts_.local_steps > 0)
-    task.local =
-      local_step{round_->steps == 0,
-                 ends,
-                 round_->steps,
-                 taken_,
-                 {role_->as.worker, role_->as.life, role_->last.next()},
-                 fragment_,
-                 partial_};
+    task.local = local_step{
+      begins,
+      ends,
+      round_->steps,
+      round_->weights ? taken_
+                      : push_id{role_->as.worker, role_->as.life, role_->last},
+      {role_->as.worker, role_->as.life, role_->last.next()},
+      fragment_,
+      round_->goes_on,
+      merges};
   self_->request(parts_.compute, caf::infinite, compute_atom_v, std::move(task))
     .then([this, asked = roles_, ends](
             const gradient_report& report) { computed(asked, ends, report); },
@@ -316,6 +392,9 @@ void worker_state::computed(uint64_t asked, bool ends,
   ready_since_ = run_clock{self_};
   if (asked != roles_) {
     round_.reset();
+    advance();
+  } else if (round_->is_undone) {
+    undo_early();
     advance();
   } else if (report.cancelled) {
     abandon(*std::exchange(round_, std::nullopt));
@@ -347,7 +426,7 @@ void worker_state::push(const gradient_report& report, const round& done) {
   push_header header;
   header.id = {as.worker, as.life, role_->last};
   header.server = as.server;
-  header.computed_on = done.weights;
+  header.computed_on = *done.weights;
   header.from = done.from.front();
   header.samples = report.samples;
   header.loss = report.loss;
@@ -361,6 +440,7 @@ void worker_state::push(const gradient_report& report, const round& done) {
   header.also.insert(header.also.end(), report.also.begin(), report.also.end());
   header.metrics = report.metrics;
   header.inner_steps = report.inner_steps;
+  header.early_steps = done.early_steps;
   std::erase_if(work_, [&report](const assignment& next) {
     return std::ranges::count(report.also, next.what.id) > 0;
   });
@@ -384,6 +464,8 @@ void worker_state::push(const gradient_report& report, const round& done) {
         if (!leaving_)
           take_refusal(why);
       }));
+  if (parts_.overlap_steps > 0 && !leaving_)
+    begin_early();
 }
 
 // The data or the device of this worker is unusable: it leaves, and the others

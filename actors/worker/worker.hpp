@@ -2,7 +2,9 @@
 // A worker: takes weights, has the gradients of its leases computed, and pushes
 // them. One push is in flight at a time. With local steps it makes a round of
 // steps on its own, and pushes the difference of the weights as the gradient of
-// all leases of the round.
+// all leases of the round. It may begin the next round before the push is
+// answered, with leases that it has and weights of its own, into which the new
+// weights are merged later. If the push is not taken, these steps are undone.
 //
 // An actor that never computes or loads itself, so that it can answer
 // cancellations, liveness checks and stops at any time. Its compute actor and
@@ -34,7 +36,8 @@ struct worker_parts {
   /// Steps that it makes on its own between two pushes, unless the server says
   /// otherwise; 0: it pushes each gradient.
   uint32_t local_steps = 0;
-  inner_state_ptr inner{}; ///< Of its own optimiser; null: it has none.
+  uint32_t overlap_steps = 0; ///< Of a round, before its weights have come.
+  inner_state_ptr inner{};    ///< Of its own optimiser; null: it has none.
 };
 
 class worker_state {
@@ -62,9 +65,17 @@ private:
   /// What is done between the weights and the push: one computation or, with
   /// local steps, a round of them.
   struct round {
-    version weights;
-    uint32_t most; ///< Steps.
-    cancel_ptr cancel;
+    std::optional<version> weights; ///< Nothing: they are not merged yet.
+    uint32_t most = 0;              ///< Steps.
+    cancel_ptr cancel = std::make_shared<std::atomic<bool>>(false);
+    bool goes_on = false;     ///< It begins with weights of the worker's own.
+    bool merges = false;      ///< The next task has weights to be merged.
+    bool is_undone = false;   ///< Its push before was not taken.
+    version before{};         ///< The weights of the round before.
+    uint32_t early_most = 0;  ///< Steps before the weights are merged.
+    uint32_t early_steps = 0; ///< That were made until then.
+    std::vector<assignment>
+      early{};                    ///< Of these, as long as they may be undone.
     std::vector<lease_id> from{}; ///< Leases begun, in their order.
     uint64_t epoch = 0;           ///< Of all of them.
     uint64_t steps = 0;           ///< That were made.
@@ -101,6 +112,10 @@ private:
   void load();
   void advance();
   void begin_round();
+  void begin_early();
+  bool may_step() const;
+  void take_up_weights();
+  void undo_early();
   bool is_last(const round& of) const;
   void compute(assignment work, bool ends);
   void computed(uint64_t asked, bool ends, const gradient_report& report);
@@ -129,7 +144,7 @@ private:
   version weights_version_;
   uint32_t steps_ = 0; ///< Of a round on these weights, if the server says so.
   uint32_t fragment_ = 0; ///< As in a release_header.
-  bool partial_ = false;  ///< The same.
+  bool goes_on_ = false;  ///< The same.
   bool has_weights_ = false;
   bool dropped_ = false; ///< The last gradient was; compute is not told yet.
   std::optional<round> round_;

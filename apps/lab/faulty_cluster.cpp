@@ -321,7 +321,8 @@ private:
     parts.transport = "simulated";
     parts.packs = all_.packs;
     parts.data = owned_by(parts_of_rank(all_.computing, who));
-    parts.leases = cores::leases_for(settings().training.local_steps.most);
+    parts.leases = cores::leases_for(settings().training.local_steps.most,
+                                     settings().training.overlap_steps);
     watch_->process(who, true);
     connect(its, std::move(parts));
   }

@@ -78,6 +78,7 @@ worker_actor make_worker(const virtual_members& all, worker_id who,
       all.system, placement::scheduled, its.computing);
   } else {
     parts.local_steps = all.settings().training.local_steps.most;
+    parts.overlap_steps = all.settings().training.overlap_steps;
     std::unique_ptr<local_round> round;
     if (all.machine->network)
       parts.inner = make_inner_state(all.computing);
@@ -115,7 +116,8 @@ void start_members(const virtual_members& all, const local_server& with) {
     parts.rank = rank;
     parts.packs = all.packs;
     parts.data = owned_by(parts_of_rank(all.computing, rank));
-    parts.leases = cores::leases_for(all.settings().training.local_steps.most);
+    parts.leases = cores::leases_for(all.settings().training.local_steps.most,
+                                     all.settings().training.overlap_steps);
     tie_by_simulated_links(all, find, parts);
     tie_to_modules(all.computing, find, parts);
     connect(all.system, std::move(parts));

@@ -54,7 +54,8 @@ void start_members(caf::actor_system& system, const computing_parts& computing,
     parts.awaits_score = remote::registered_training() != nullptr;
     parts.data = owned_by(its);
     parts.leases =
-      cores::leases_for(computing.settings.training.local_steps.most);
+      cores::leases_for(computing.settings.training.local_steps.most,
+                        computing.settings.training.overlap_steps);
     if (parts.data.samples > 0)
       parts.rank = worker_id{i};
     tie_to_modules(computing, find, parts);

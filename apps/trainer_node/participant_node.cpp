@@ -91,7 +91,8 @@ public:
       throw run_error("another run has begun at the parameter server: start "
                       "the process that computes for this node again");
     auto joined = join_settings(settings_, welcome);
-    *leases_ = cores::leases_for(joined.training.local_steps.most);
+    *leases_ = cores::leases_for(joined.training.local_steps.most,
+                                 joined.training.overlap_steps);
     open_placed_devices(joined);
     auto trains = joined.what == config::role::worker;
     if (process_.line && !trains)

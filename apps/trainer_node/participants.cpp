@@ -52,6 +52,7 @@ worker_actor make_worker(caf::actor_system& system,
                          const session_client_actor& session) {
   worker_parts parts;
   parts.local_steps = computing.settings.training.local_steps.most;
+  parts.overlap_steps = computing.settings.training.overlap_steps;
   parts.inner = make_inner_state(computing);
   parts.compute = make_compute(system, computing, parts.inner);
   auto where =

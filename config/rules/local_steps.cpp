@@ -35,6 +35,23 @@ void check_fragments(const resolved& all) {
               "delayed-nesterov uses it: leave --staleness-rule out");
 }
 
+/// Refuses what leaves no step to be made with the weights, or needs more
+/// leases than a worker may have.
+void check_overlap(const resolved& all) {
+  const auto& training = all.values.training;
+  auto most = training.local_steps.most;
+  if (training.overlap_steps >= most)
+    refuse(all, "training.overlap-steps",
+           "is as many as a round has, and its weights would come too late: "
+           "give at most " +
+             std::to_string(most - 1) + ", or more --local-steps");
+  if (uint64_t{training.overlap_steps} + most > most_local_steps)
+    refuse(all, "training.overlap-steps",
+           "and --local-steps are more together than the " +
+             std::to_string(most_local_steps) +
+             " batches that a worker may have ahead: give fewer");
+}
+
 } // namespace
 
 void check_staleness_rule(const resolved& all) {
@@ -61,8 +78,8 @@ void check_local_steps(const resolved& all, bool sets_all) {
   const auto& values = all.values;
   const auto& training = values.training;
   if (training.local_steps.most == 0) {
-    for (auto id : {"training.fragments", "training.inner-optimizer",
-                    "training.inner-lr-schedule"})
+    for (auto id : {"training.fragments", "training.overlap-steps",
+                    "training.inner-optimizer", "training.inner-lr-schedule"})
       if (!has_default(values, id))
         refuse(all, id,
                "is for steps that workers make on their own: add --local-steps "
@@ -73,6 +90,8 @@ void check_local_steps(const resolved& all, bool sets_all) {
     return;
   if (training.fragments > 1)
     check_fragments(all);
+  if (training.overlap_steps > 0)
+    check_overlap(all);
   if (training.weight_decay > 0)
     refuse(all, "training.weight-decay",
            "is for each gradient, and the server has differences of weights: "

@@ -26,7 +26,7 @@ bool is_of_the_server(std::string_view id) {
 }
 
 /// Settings that release 0.1.0 did not have.
-constexpr std::array<std::string_view, 19> newer{"training.loss",
+constexpr std::array<std::string_view, 20> newer{"training.loss",
                                                  "training.freeze",
                                                  "training.param-groups",
                                                  "training.ema-decay",
@@ -39,6 +39,7 @@ constexpr std::array<std::string_view, 19> newer{"training.loss",
                                                  "training.outliers",
                                                  "training.local-steps",
                                                  "training.fragments",
+                                                 "training.overlap-steps",
                                                  "training.inner-optimizer",
                                                  "training.inner-lr-schedule",
                                                  "policy.size",

@@ -88,6 +88,10 @@ void add_training(std::vector<key>& table) {
     "local-steps: cut the parameters into so many parts, of which a worker "
     "exchanges one after each round, in turn",
     from{1, 1000});
+  at.add("overlap-steps", &s::overlap_steps, scope::cluster, "T",
+         "local-steps: a worker makes the first T of a round while its push "
+         "and the weights are on their way, and merges the weights then",
+         from{0, 500});
   at.add("inner-optimizer", &s::inner_optimizer, scope::cluster,
          "NAME(lr=X,...)",
          "local-steps: a worker's own optimizer, such as "

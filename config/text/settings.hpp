@@ -237,6 +237,8 @@ struct training_settings {
   autocast_kind autocast = autocast_kind::none;
   local_steps_rule local_steps;
   uint32_t fragments = 1; ///< Parts of the weights, exchanged in turn.
+  /// Local steps of a round that are made before its weights have come.
+  uint32_t overlap_steps = 0;
   std::string inner_optimizer = "adamw";      ///< See inner_optimizer.hpp.
   std::string inner_lr_schedule = "constant"; ///< See lr_schedule.hpp.
   /// When to stop, whichever comes first. A limit that is not given does not
@@ -268,6 +270,9 @@ struct training_settings {
   std::optional<std::string> resume; ///< "auto" or the path of a checkpoint.
   bool overwrite = false;
   bool tape = false; ///< Write tape-<life>.pb into the run directory.
+
+  /// Whether a worker goes on with weights of its own from round to round.
+  bool keeps_own_weights() const { return fragments > 1 || overlap_steps > 0; }
 
   bool operator==(const training_settings&) const = default;
 };

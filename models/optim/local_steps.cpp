@@ -45,12 +45,13 @@ void local_steps::begin(const at::Tensor& weights,
                         const std::shared_ptr<const inner_numbers>& from) {
   at::NoGradGuard no_grad;
   first_ = weights_ = weights.to(device_named(settings_.device));
-  if (has_fragments()) // It keeps them for longer than the round.
+  if (settings_.keeps_own_weights()) // For longer than the round.
     first_ = weights_.clone();
   load(from);
 }
 
-void local_steps::merge(uint32_t fragment, const at::Tensor& numbers) {
+void local_steps::merge(uint32_t fragment, const at::Tensor& numbers,
+                        uint64_t made) {
   at::NoGradGuard no_grad;
   auto range = range_of(fragment);
   if (!first_.defined() ||
@@ -60,8 +61,15 @@ void local_steps::merge(uint32_t fragment, const at::Tensor& numbers) {
     own_ = at::empty_like(first_);
   if (!weights_.is_same(own_))
     own_.copy_(weights_);
-  for (auto* flat : {&first_, &own_})
-    cut(*flat, range).copy_(numbers);
+  cut(first_, range).copy_(numbers);
+  if (settings_.buffers == config::buffers_rule::local)
+    range = fragments_.parameters(fragment);
+  auto given = cut(first_, range);
+  auto own = cut(own_, range);
+  if (made == 0)
+    own.copy_(given);
+  else // The paper's mixing factor of one half.
+    own.add_(given).mul_(0.5);
   weights_ = own_;
 }
 
@@ -120,7 +128,7 @@ at::Tensor local_steps::finish(const at::Tensor& to, uint32_t fragment) {
     difference.copy_(at::sub(before, after));
   if (fragments_.has_statistics(fragment))
     layout_.statistics_of(to).copy_(layout_.statistics_of(weights_));
-  if (!has_fragments())
+  if (!settings_.keeps_own_weights())
     first_.reset();
   return cut(to, range_of(fragment));
 }

@@ -8,6 +8,10 @@
 // difference: the weights that it began with minus those that it has come to.
 // The server's optimiser takes it for a gradient.
 //
+// A worker may also go on with the weights that it has come to, and merge those
+// of the server into them when they come (Douillard et al. 2025, "Streaming
+// DiLoCo with overlapping communication", arXiv:2501.18512, sections 2.2, 2.3).
+//
 // Owned by the actor that computes; works on the current stream of the device
 // of the settings. Not thread-safe.
 
@@ -56,14 +60,17 @@ public:
     return fragments_.before(fragment);
   }
 
-  /// Takes the newest numbers of a fragment into the weights that the round
-  /// before has come to; the other fragments stay as they are.
-  /// @param numbers A flat buffer of the fragment's range.
-  /// @throws run_error if it has another size.
-  void merge(uint32_t fragment, const at::Tensor& numbers);
-
-  /// Begins a round on the weights that `merge` has made.
+  /// Begins a round on the weights that the round before has come to.
   void go_on(const std::shared_ptr<const inner_numbers>& from);
+
+  /// Takes the newest numbers of a fragment into the weights; the other
+  /// fragments stay as they are. The difference of this round will be to these
+  /// numbers.
+  /// @param numbers A flat buffer of the fragment's range.
+  /// @param made Steps since the round began: the weights become the mean of
+  /// themselves and the numbers. If it is 0, they become the numbers.
+  /// @throws run_error if the buffer has another size.
+  void merge(uint32_t fragment, const at::Tensor& numbers, uint64_t made);
 
   /// The weights that the next gradient is computed on, with the running
   /// statistics behind them; changed by the next step.
@@ -85,7 +92,6 @@ public:
   copy_state(std::shared_ptr<inner_numbers> into = nullptr) const;
 
 private:
-  bool has_fragments() const { return fragments_.count() > 1; }
   void load(const std::shared_ptr<const inner_numbers>& from);
 
   flat_layout layout_;

@@ -143,6 +143,7 @@ constexpr bad bad_flags[] = {
   {"--local-steps fast(max=3)",
    "--local-steps fast(max=3): must be a whole number or auto"},
   {"--fragments 0", "--fragments 0: must be at least 1"},
+  {"--overlap-steps 501", "--overlap-steps 501: must be at most 500"},
   {"--local-steps auto(max=0)",
    "--local-steps auto(max=0): max of auto must be at least 1"},
   {"--local-steps auto(most=8)",
@@ -311,6 +312,15 @@ constexpr bad bad_wholes[] = {
   {"--fragments 4 --local-steps 8 --compression int8",
    "--fragments 4: is for one server that gets differences as they are: leave "
    "compression out"},
+  {"--overlap-steps 2",
+   "--overlap-steps 2: is for steps that workers make on their own: add "
+   "--local-steps H, or leave it out"},
+  {"--local-steps 8 --overlap-steps 8",
+   "--overlap-steps 8: is as many as a round has, and its weights would come "
+   "too late: give at most 7, or more --local-steps"},
+  {"--local-steps 600 --overlap-steps 500",
+   "--overlap-steps 500: and --local-steps are more together than the 1000 "
+   "batches that a worker may have ahead: give fewer"},
   {"--local-steps 8 --weight-decay 0.1",
    "--weight-decay 0.1: is for each gradient, and the server has differences "
    "of weights: give it to the workers, as in --inner-optimizer "

@@ -62,6 +62,7 @@ inline const std::map<std::string, std::string>& samples() {
     {"training.outliers", "refuse(factor=12.5)"},
     {"training.local-steps", "auto(max=16)"},
     {"training.fragments", "2"},
+    {"training.overlap-steps", "5"},
     {"training.inner-optimizer", "adamw(lr=0.001,clip-norm=1)"},
     {"training.inner-lr-schedule", "cosine(min=0.0001)"},
     {"training.beta1", "0.8"},

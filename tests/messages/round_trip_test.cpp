@@ -30,7 +30,7 @@ auto fields(const config::metrics& all) {
 
 auto fields(const push_header& x) {
   const auto& [id, server, on, from, samples, loss, compute, wait, data, idle,
-               request, skipped, also, metrics, inner_steps] = x;
+               request, skipped, also, metrics, inner_steps, early_steps] = x;
   return std::tuple{id,
                     server,
                     on,
@@ -45,7 +45,8 @@ auto fields(const push_header& x) {
                     skipped,
                     also,
                     fields(metrics),
-                    inner_steps};
+                    inner_steps,
+                    early_steps};
 }
 
 auto fields(const pull_header& x) {
@@ -109,8 +110,8 @@ auto fields(const state_request& x) {
 }
 
 auto fields(const release_header& x) {
-  const auto& [weights, server, leases, dropped, steps, fragment, partial] = x;
-  return std::tuple{weights, server, leases, dropped, steps, fragment, partial};
+  const auto& [weights, server, leases, dropped, steps, fragment, goes_on] = x;
+  return std::tuple{weights, server, leases, dropped, steps, fragment, goes_on};
 }
 
 auto fields(const watch_header& x) {

@@ -152,6 +152,7 @@ TEST_CASE("a push header has these bytes") {
   header.also = {lease_id{9}, lease_id{10}};
   header.metrics = {{"f1", 0.5}};
   header.inner_steps = 11;
+  header.early_steps = 12;
   CHECK(hex(to_wire(header)) == "00000001"
                                 "00000002"
                                 "0000000000000003" // id
@@ -173,7 +174,8 @@ TEST_CASE("a push header has these bytes") {
                                 "02"
                                 "6631" // f1
                                 "3fe0000000000000"
-                                "000000000000000b"); // inner_steps
+                                "000000000000000b" // inner_steps
+                                "0000000c");       // early_steps
 }
 
 TEST_CASE("a score has these bytes") {
@@ -195,7 +197,7 @@ TEST_CASE("a release header has these bytes") {
   header.dropped = true;
   header.steps = 10;
   header.fragment = 11;
-  header.partial = true;
+  header.goes_on = true;
   CHECK(hex(to_wire(header)) == "0102030405060708" // weights
                                 "00000009"         // server
                                 "02"               // leases
@@ -212,5 +214,5 @@ TEST_CASE("a release header has these bytes") {
                                 "01"       // dropped
                                 "0000000a" // steps
                                 "0000000b" // fragment
-                                "01");     // partial
+                                "01");     // goes_on
 }

@@ -127,8 +127,8 @@ TEST_CASE("fragments come to the same weights as the whole where all is "
       for (auto& one : all) {
         if (round > 0 && count > 1) {
           auto before = cuts.before(which);
-          one.merge(before, part(server, cuts.all(before)));
           one.go_on(nullptr);
+          one.merge(before, part(server, cuts.all(before)), 0);
         } else if (round > 0) {
           one.begin(server.clone(), nullptr);
         }
@@ -153,8 +153,8 @@ TEST_CASE("fragments come to the same weights as the whole where all is "
 TEST_CASE("a fragment of another size is refused") {
   auto layout = layout_with({4, 6});
   local_steps uut{settings_with(2), layout};
-  CHECK_THROWS_AS(uut.merge(0, at::zeros({4}, at::kDouble)), run_error);
+  CHECK_THROWS_AS(uut.merge(0, at::zeros({4}, at::kDouble), 0), run_error);
   uut.begin(at::zeros({10}, at::kDouble), nullptr);
-  CHECK_THROWS_AS(uut.merge(0, at::zeros({6}, at::kDouble)), run_error);
-  CHECK_NOTHROW(uut.merge(0, at::zeros({4}, at::kDouble)));
+  CHECK_THROWS_AS(uut.merge(0, at::zeros({6}, at::kDouble), 0), run_error);
+  CHECK_NOTHROW(uut.merge(0, at::zeros({4}, at::kDouble), 0));
 }

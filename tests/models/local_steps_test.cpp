@@ -161,6 +161,57 @@ TEST_CASE("running statistics are the newest ones, as they are") {
   CHECK(weights.eq(1).all().item<bool>());
 }
 
+TEST_CASE("weights that come after some steps are merged, and the difference "
+          "is to them") {
+  at::manual_seed(6);
+  auto s = local_settings("sgd(lr=0.1,momentum=0.9)");
+  s.overlap_steps = 2;
+  local_steps uut{s, plain_layout()};
+  auto step = [&uut] {
+    uut.step(at::randn({parameters}), {});
+  };
+  auto given = at::randn({parameters});
+  uut.begin(given, nullptr);
+  step();
+  auto difference = at::empty({parameters});
+  uut.finish(difference);
+  CHECK(at::equal(difference, given - uut.weights()));
+  uut.go_on(uut.copy_state());
+  for (uint64_t early : {0, 1, 2}) {
+    for (uint64_t i = 0; i < early; ++i)
+      step();
+    auto numbers = at::randn({parameters});
+    auto expected = early == 0 ? numbers : (uut.weights() + numbers) / 2;
+    uut.merge(0, numbers, early);
+    CHECK(at::equal(uut.weights(), expected));
+    step();
+    uut.finish(difference);
+    CHECK(at::equal(difference, numbers - uut.weights()));
+    uut.go_on(uut.copy_state());
+  }
+}
+
+TEST_CASE("statistics are merged, too, unless workers have their own") {
+  auto layout = layout_with_norm();
+  auto count = static_cast<int64_t>(layout.count());
+  for (auto rule : {config::buffers_rule::average, config::buffers_rule::local})
+    for (uint64_t early : {0, 1}) {
+      auto s = local_settings("sgd");
+      s.overlap_steps = 1;
+      s.buffers = rule;
+      local_steps uut{s, layout};
+      uut.begin(at::ones({count}), nullptr);
+      auto gradient = at::zeros({count});
+      layout.statistics_of(gradient).fill_(6);
+      uut.step(gradient, {});
+      uut.merge(0, at::full({count}, 2), early);
+      auto merged = early == 0 ? 2 : 4;
+      auto expected = rule == config::buffers_rule::local ? 6 : merged;
+      CHECK(
+        layout.statistics_of(uut.weights()).eq(expected).all().item<bool>());
+    }
+}
+
 TEST_CASE("gradients of local steps are clipped, and rates follow their own "
           "schedule") {
   auto s = local_settings("sgd(lr=1,momentum=0,clip-norm=2)");

@@ -99,8 +99,8 @@ TEST_CASE(
 TEST_CASE("local steps on a device make the CPU's weights") {
   const flags local{"--local-steps", "3",    "--inner-optimizer",
                     "sgd(lr=0.001)", "--lr", "0.7"};
-  for (const auto* fragments : {"1", "3"}) {
-    auto how = local + flags{"--fragments", fragments};
+  for (const auto& how :
+       {local, local + flags{"--fragments", "3", "--overlap-steps", "2"}}) {
     cpu_run wanted{how};
     fake_device device;
     process_fixture on{recorded};

@@ -76,7 +76,9 @@ TEST_CASE("quorum: a killed worker is missed and a new one takes part") {
 }
 
 TEST_CASE("local steps: a killed worker is missed and a new one takes part") {
-  kill_a_worker("async", {"--local-steps", "3", "--inner-optimizer", "adamw"},
+  kill_a_worker("async",
+                {"--local-steps", "3", "--overlap-steps", "1",
+                 "--inner-optimizer", "adamw"},
                 40);
 }
 

@@ -148,8 +148,9 @@ TEST_CASE("every path gives the same running statistics") {
   CHECK(state_over("shm", normalised) == expected);
 }
 
-TEST_CASE("every path carries fragments") {
-  auto how = normalised + flags{"--local-steps", "3", "--fragments", "3"};
+TEST_CASE("every path carries fragments, also while steps are made") {
+  auto how = normalised + flags{"--local-steps",   "3", "--fragments", "3",
+                                "--overlap-steps", "2"};
   auto expected = state_over("shm", how);
   CHECK(state_over("stream", how) == expected);
   CHECK(state_over("chunked", how) == expected);

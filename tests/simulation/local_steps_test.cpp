@@ -95,6 +95,39 @@ TEST_CASE("fragments under each policy: each sample once, and the same bits in "
   }
 }
 
+TEST_CASE("rounds that begin before their weights come: each sample once, and "
+          "the same bits in a replay") {
+  const std::vector<std::pair<std::string, words>> runs{
+    {"sync", {"--fragments", "2"}},
+    {"sync", {"--shards", "3"}},
+    {"backup(late=drop)", {}},
+    {"backup(late=cancel)", {}},
+    {"ssp(staleness=1)", {"--inner-optimizer", "sgd(lr=0.05)"}},
+    {"async", {"--fragments", "3"}},
+    {"buffered(size=2)", {"--inner-lr-schedule", "step(every=0.5,factor=0.5)"}},
+    {"quorum(quorum=2,window=0.3)", {"--link-latency", "0.4"}}};
+  for (const auto& [policy, more] : runs) {
+    INFO(policy);
+    temporary_folder folder;
+    auto first = run_in(
+      folder / "run",
+      with(with(rounds, {"--policy", policy, "--tape", "--overlap-steps", "2"}),
+           more));
+    CHECK(first.summary["samples_applied"] == 2 * digits);
+    CHECK(first.summary["final_accuracy"] > 0.3);
+    std::map<uint32_t, int> counted; // By the steps before the weights.
+    auto tape = folder / "run" / "tape-1.pb";
+    recording::event_log_reader events{tape};
+    for (proto::LogEvent event; events.next(event);)
+      if (event.has_arrived())
+        ++counted[event.arrived().early_steps()];
+    CHECK(counted[2] > 10);
+    CHECK(counted.size() <= 3);
+    auto again = replayed_summary(tape, folder / "again");
+    CHECK(again["state_sha256"] == first.summary["state_sha256"]);
+  }
+}
+
 TEST_CASE("a worker that is lost leaves samples in some fragments only") {
   auto all = with(
     rounds, {"--fragments", "3", "--compute-time", "constant(1)", "--tape"});
@@ -117,9 +150,9 @@ TEST_CASE("a worker that is lost leaves samples in some fragments only") {
 }
 
 TEST_CASE("a run with fragments goes on from a checkpoint") {
-  auto all =
-    with(rounds, {"--fragments", "3", "--optimizer", "adam", "--lr", "0.01",
-                  "--tape", "--checkpoint-freq", "4", "--keep", "99"});
+  auto all = with(rounds, {"--fragments", "3", "--overlap-steps", "1",
+                           "--optimizer", "adam", "--lr", "0.01", "--tape",
+                           "--checkpoint-freq", "4", "--keep", "99"});
   temporary_folder folder;
   auto before = run_in(folder / "run", with(all, {"--max-steps", "5"}));
   auto after = run_in(folder / "run",
@@ -129,6 +162,22 @@ TEST_CASE("a run with fragments goes on from a checkpoint") {
         before.summary["samples_partly_applied"]);
   auto again = replayed_summary(folder / "run" / "tape-2.pb", folder / "again");
   CHECK(again["state_sha256"] == after.summary["state_sha256"]);
+}
+
+TEST_CASE("steps before the weights hide the time that they need") {
+  for (std::string gradients : {"real", "none"}) {
+    INFO(gradients);
+    words all{"--workers",      "3",   "--batch-size",   "16",
+              "--local-steps",  "6",   "--compute-time", "constant(1)",
+              "--link-latency", "1.4", "--gradients",    gradients,
+              "--max-steps",    "10"};
+    auto waits = run(all);
+    auto goes_on = run(with(all, {"--overlap-steps", "3"}));
+    // A round takes 6 seconds, and the way there and back 2.8.
+    CHECK(waits.seconds() > 8.5 * 10);
+    CHECK(goes_on.seconds() < 6.5 * 10);
+    CHECK(goes_on.summary["wait_share"] < 0.05);
+  }
 }
 
 TEST_CASE("fragments take as much less time on a slow line") {
@@ -199,6 +248,9 @@ TEST_CASE("local steps with statistics, groups, frozen layers and compression "
         words{"--fragments", "2", "--network", "resnet20", "--dataset",
               "synthetic(shape=3x32x32,classes=10,samples=96)"},
         words{"--fragments", "3", "--optimizer", "lamb", "--lr", "0.01"},
+        words{"--overlap-steps", "1", "--network", "resnet20", "--dataset",
+              "synthetic(shape=3x32x32,classes=10,samples=96)", "--buffers",
+              "local"},
         words{"--shards", "3"}, words{"--dtype", "float64"},
         words{"--sharding", "static", "--drop-last"}}) {
     INFO(more.front() << " " << more.at(1));

@@ -116,6 +116,9 @@ inline std::vector<std::string> soak_arguments(uint64_t number) {
     result.insert(
       result.end(),
       {"--local-steps", number % 2 == 0 && !is_static ? "auto(max=3)" : "3"});
+  if (number % 13 == 4 && number % 4 != 0)
+    result.insert(result.end(),
+                  {"--overlap-steps", number % 3 == 0 ? "2" : "1"});
   // There is one shard, and nothing compares norms.
   if (number % 13 == 4 && number % 5 != 0 && !ends_with_epoch)
     result.insert(result.end(), {"--fragments", number % 3 == 0 ? "2" : "4"});

@@ -27,24 +27,29 @@ gradient_report recomputed_rounds::compute(const recomputing::task& job,
                                            simulation::replica& network) {
   auto& steps = steps_of(job.who);
   auto state = state_of(job.who, job.inner_steps);
-  if (job.partial) {
-    steps.merge(steps.before(job.fragment), to_tensor(job.weights));
+  if (job.goes_on)
     steps.go_on(state);
-  } else {
+  else
     steps.begin(to_tensor(job.weights), state);
-  }
+  auto merge = [&](uint64_t made) {
+    if (job.goes_on && made == job.early_steps)
+      steps.merge(steps.before(job.fragment), to_tensor(job.weights), made);
+  };
+  auto early_on = std::exchange(began_at_[job.who], job.computed_on).next();
   report_sum sum;
   at::Tensor gradient;
   for (uint64_t i = 0; i < job.from.size(); ++i) {
-    auto given = i == 0 && !job.partial;
+    merge(i);
+    auto given = i == 0 && !job.goes_on;
     auto step = network.compute(
       job.from[i], given ? job.weights : to_payload(steps.weights()),
       given ? job.statistics : payload{});
     gradient = to_tensor(std::exchange(step.gradient, {}));
-    steps.step(gradient,
-               inner_progress(parts_, job.from[i], job.computed_on, i));
+    auto on = i < job.early_steps ? early_on : job.computed_on;
+    steps.step(gradient, inner_progress(parts_, job.from[i], on, i));
     sum.add(step);
   }
+  merge(job.from.size());
   steps.finish(gradient, job.fragment);
   auto range = steps.range_of(job.fragment);
   auto& last = last_[job.who];
@@ -58,7 +63,7 @@ gradient_report recomputed_rounds::compute(const recomputing::task& job,
 
 models::local_steps& recomputed_rounds::steps_of(worker_id who) {
   const auto& training = parts_.settings.training;
-  auto key = training.fragments > 1 ? who : worker_id{0};
+  auto key = training.keeps_own_weights() ? who : worker_id{0};
   auto found = steps_.find(key);
   if (found == steps_.end())
     found = steps_.try_emplace(key, training, layout_).first;

@@ -35,14 +35,16 @@ private:
 
   computing_parts parts_;
   models::flat_layout layout_;
-  /// Of each worker, since it keeps fragments from round to round; of all alike
-  /// where there is one fragment.
+  /// Of each worker, where it keeps weights from round to round; else of all
+  /// alike.
   std::map<worker_id, models::local_steps> steps_;
   worker_store states_;
   version start_;
   /// The last ones of each worker: a round that the server has not taken in the
   /// end is followed by one from the state before.
   std::map<worker_id, std::deque<numbers>> last_;
+  /// The version of the latest round of each worker.
+  std::map<worker_id, version> began_at_;
 };
 
 } // namespace troupe::replay

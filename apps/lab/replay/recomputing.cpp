@@ -57,7 +57,8 @@ public:
   }
 
   gradient_report compute(const task& job) override {
-    constexpr uint64_t no_local_steps = 0; // They cannot be computed again.
+    // There are no local steps: they cannot be computed again.
+    external::weights_terms terms{job.computed_on, job.last_was_dropped};
     for (const auto& one : job.from)
       process_->send(external::process_frame_kind::lease, one.id.value,
                      external::lease_body(one, order_));
@@ -67,11 +68,9 @@ public:
     auto weights_at = blocks_.place_of(weights);
     auto gradient_at = blocks_.place_of(gradient);
     models::element_range all{0, layout_.count()};
-    process_->send(external::process_frame_kind::weights,
-                   job.from.front().id.value,
-                   external::weights_body(job.computed_on, job.last_was_dropped,
-                                          {weights_at, all}, {gradient_at, all},
-                                          no_local_steps));
+    process_->send(
+      external::process_frame_kind::weights, job.from.front().id.value,
+      external::weights_body(terms, {weights_at, all}, {gradient_at, all}));
     auto answer = wait_for(job.from);
     sent_ = job.from.front().id;
     gradient_report out;

@@ -19,12 +19,13 @@ public:
     std::span<const lease> from; ///< At least one; in their order.
     worker_id who;
     uint64_t inner_steps = 0; ///< As in a push_header.
+    uint32_t early_steps = 0; ///< The same.
     version computed_on;
     bool last_was_dropped = false; ///< The worker's gradient before this one.
     payload weights;
     payload statistics;    ///< The worker's own, under `--buffers local`.
     uint32_t fragment = 0; ///< As in a release_header.
-    bool partial = false;  ///< The same.
+    bool goes_on = false;  ///< The same.
   };
 
   virtual ~recomputing() = default;

@@ -254,6 +254,7 @@ void replay_driver_state::push(const proto::LogArrived& record) {
   header.idle_seconds = record.idle_seconds();
   header.skipped = record.skipped();
   header.inner_steps = record.inner_steps();
+  header.early_steps = record.early_steps();
   for (const auto& more : record.also()) {
     header.also.emplace_back(more.id());
     header.samples += more.count();
@@ -302,8 +303,9 @@ payload replay_driver_state::gradient_of(const proto::LogArrived& record,
   if (!parts_.gradients)
     return {};
   auto report = parts_.gradients->compute(
-    {leases, worker_id{record.worker()}, record.inner_steps(), *from.reads,
-     from.dropped, from.weights, from.statistics, from.fragment, from.partial});
+    {leases, worker_id{record.worker()}, record.inner_steps(),
+     record.early_steps(), *from.reads, from.dropped, from.weights,
+     from.statistics, from.fragment, from.goes_on});
   computed_ = {worker_id{record.worker()}, life_number{record.life()},
                sequence{record.sequence()}};
   compare_losses(loss, report.loss);
@@ -395,7 +397,7 @@ void replay_driver_state::take_weights(worker_id who, life_number life,
   found->second.dropped = header.dropped;
   found->second.weights = weights;
   found->second.fragment = header.fragment;
-  found->second.partial = header.partial;
+  found->second.goes_on = header.goes_on;
   for (const auto& work : header.leases)
     found->second.work[work.id] = work;
 }

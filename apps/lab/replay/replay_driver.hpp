@@ -56,7 +56,7 @@ private:
     bool dropped = false;         ///< Its gradient before that was discarded.
     payload weights;
     uint32_t fragment = 0; ///< As in a release_header.
-    bool partial = false;  ///< The same.
+    bool goes_on = false;  ///< The same.
     payload statistics;    ///< Its own, under `--buffers local`.
     std::map<lease_id, lease> work;
   };

@@ -1,6 +1,6 @@
 #pragma once
-// Checks what workers are given of the weights, where they exchange fragments:
-// a fragment alone only after a gradient that was taken, and in turn.
+// Checks what workers are given of the weights, where they go on with their
+// own: a fragment to merge only after a gradient that was taken, and in turn.
 //
 // A part of the invariant checker, which tells it what happens; not
 // thread-safe.
@@ -41,10 +41,10 @@ public:
     auto was = its.fragment;
     auto after_gradient = its.taken.has_value();
     its = {std::nullopt, turn.pushes};
-    if (count_ == 1 || !turn.partial)
+    if (!turn.goes_on)
       return std::nullopt;
     if (!after_gradient)
-      return "gets one fragment, and has pushed no gradient that was taken";
+      return "goes on, and has pushed no gradient that was taken";
     if (turn.pushes != (was + 1) % count_)
       return "is to push fragment " + std::to_string(turn.pushes) + " after " +
              std::to_string(was);

@@ -45,7 +45,7 @@ struct link_terms {
 
 /// Whether an answer has one fragment of the weights.
 inline bool has_fragment(const release_header& answer) {
-  return answer.partial;
+  return answer.goes_on;
 }
 
 inline bool has_fragment(const watch_header&) {

@@ -90,6 +90,7 @@ struct site {
       CHECK(frame.number == work.id.value);
       CHECK(body.number<uint64_t>() == 7);
       CHECK(body.number<uint8_t>() == (last_was_dropped ? 1 : 0));
+      CHECK(body.number<uint8_t>() == 0); // It begins with them.
       body.number<uint64_t>();
       CHECK(body.number<uint64_t>() == 0);
       body.number<uint64_t>();
@@ -173,6 +174,7 @@ TEST_CASE("the process is told where each tensor lies") {
   CHECK(body.number<uint64_t>() == 64);
   CHECK(body.number<uint64_t>() == 1);
   CHECK(body.number<uint64_t>() == 0); // Local steps.
+  CHECK(body.number<uint64_t>() == 0); // Of these, before weights come.
   CHECK(body.number<uint8_t>() == 0);
   REQUIRE(body.number<uint32_t>() == 2);
   for (const auto& slot : on.layout.state_dict()) {
@@ -214,6 +216,7 @@ TEST_CASE("a gradient is what lies in the block that the process got") {
   auto body = read(frame);
   body.number<uint64_t>();
   body.number<uint8_t>();
+  CHECK(body.number<uint8_t>() == 0); // It begins with these weights.
   CHECK(regions.contains(body.number<uint64_t>()));
   body.number<uint64_t>();
   CHECK(regions.contains(body.number<uint64_t>()));
