@@ -134,10 +134,18 @@ class Tensors:
             x.tensor = self._tensors[i] = now
 
     def load(
-        self, block: Block, version: int | None = None, elements: range | None = None
+        self,
+        block: Block,
+        version: int | None = None,
+        elements: range | None = None,
+        merge: bool = False,
     ) -> None:
         """Loads the weights of a block, or of some elements of it. The counters of batches
-        get the number of the version, if it is given."""
+        get the number of the version, if it is given.
+
+        Args:
+            merge: The model gets the mean of these weights and its own.
+        """
         self._follow()
         some = slice(None) if elements is None else slice(elements.start, elements.stop)
         with torch.no_grad():
@@ -150,9 +158,14 @@ class Tensors:
                 there.flat[some].copy_(block.flat[some], non_blocking=True)
                 block = there
             parts = self._parts(block)
-            if elements is not None and len(elements) < self._run.count:
+            if merge or (elements is not None and len(elements) < self._run.count):
                 which = [i for i, (_, x) in enumerate(self._all) if x.first in elements]
-                self._put([parts[i] for i in which], [self._tensors[i] for i in which])
+                those = [self._tensors[i] for i in which]
+                if merge:
+                    torch._foreach_add_(those, [parts[i] for i in which])
+                    torch._foreach_mul_(those, 0.5)
+                else:
+                    self._put([parts[i] for i in which], those)
                 return
             if self._views_bound and is_here:
                 parts = self._bind(parts)

@@ -41,7 +41,11 @@ class Contribution(abc.ABC):
         """Gives the model the weights on which the next round begins. They stay in
         their block until the round is pushed or given up; what is pushed goes into
         `gradient`. With local steps the round has so many, and may exchange a part of the
-        weights only."""
+        weights only; if it has made some already, the weights are merged."""
+
+    @abc.abstractmethod
+    def may_go_on(self) -> bool:
+        """Whether the round may make a step before its weights have come."""
 
     @abc.abstractmethod
     def add(self, samples: int) -> None:

@@ -54,6 +54,9 @@ class Gradients(Contribution):
         self._session.tensors.load(weights, version)
         self._session.tensors.make_room(gradient)
 
+    def may_go_on(self) -> bool:
+        return False
+
     def add(self, samples: int) -> None:
         """Scales the gradients so far, so that those of the batch's mean loss can be
         added to them. Without a gradient since, it forms one batch with the last."""

@@ -47,6 +47,7 @@ class _Task:
     weights: Block
     gradient: Block
     dropped: bool  # The gradient before this one came too late.
+    goes_on: bool  # The model keeps its own weights, and merges these.
     steps: int  # Local ones, of a round that begins on these weights.
     exchange: Exchange
 
@@ -75,6 +76,10 @@ class LeaseBook:
         self._next_task: _Task | None = None  # Came before the round was answered.
         self._round: list[Lease] = []  # The batches since the last push.
         self._reported = 0.0  # When the round's local steps were reported last.
+        #: The gradient sent last is not answered yet, and the next round may begin.
+        self._awaits = False
+        #: The model has steps whose leases were given back: it needs all of the weights.
+        self._begins_anew = False
         self._in_vain = False  # The round, or the gradient sent last, was cancelled.
         self._sent = 0  # The lease of the gradient sent last.
         self._covered: list[int] = []  # Further leases of that.
@@ -124,23 +129,31 @@ class LeaseBook:
         self._withdrawn.add(lease)
 
     def _take_weights(self, lease: int, body: Body) -> None:
-        """If weights come before a round is answered, it was cancelled: they wait
-        until it is given up. Those for a lease that the gradient sent last covers crossed
+        """If weights come before a round is answered, it was cancelled, or has begun
+        before they came: they wait until it is given up, or merges them. Those for a lease that the gradient sent last covers crossed
         that gradient, which is their answer: their memory is used for others already."""
         if lease in self._covered:
             return
-        version, dropped, *places, steps = body.take("QBQQQQQ")
+        version, dropped, goes_on, *places, steps = body.take("QBBQQQQQ")
         gets, gives = body.take("QQ"), body.take("QQ")
         exchange = Exchange(*(range(first, first + count) for first, count in (gets, gives)))
         weights = self._session.weights(*places[:2])
         gradient = self._session.gradient(*places[2:])
-        task = _Task(lease, version, weights, gradient, bool(dropped), steps, exchange)
-        if self._round:
+        task = _Task(
+            lease, version, weights, gradient, bool(dropped), bool(goes_on), steps, exchange
+        )
+        if self._round or (self._awaits and goes_on):
             self._next_task = task
         else:
             self._use(task)
 
     def _use(self, task: _Task) -> None:
+        self._awaits = False
+        if task.goes_on and self._begins_anew:
+            self._withdrawn.add(task.lease)
+            self._answer_without(task)
+            return
+        self._begins_anew = False
         self._task = task
         self.contribution.begin(
             task.weights, task.version, task.gradient, task.steps, task.exchange
@@ -151,6 +164,7 @@ class LeaseBook:
         the lease yet, it is answered here, and not computed."""
         if self._round and self._round[0].number == lease or self._sent == lease:
             self._in_vain = True
+            self._awaits = self._awaits and bool(self._round)
             return
         if self._task is not None and self._task.lease == lease:
             self._answer_without(self._task)
@@ -199,9 +213,14 @@ class LeaseBook:
             if self._round and not self._node.waits():
                 if self._in_vain:
                     self.give_up_round()
+                elif self._is_early():
+                    self._await_weights()
                 else:
                     self.contribution.require_step()
                     self.push()
+                continue
+            if self._awaits and self._next_task is not None and not self._node.waits():
+                self._go_on()
                 continue
             self._session.take_next()
 
@@ -221,9 +240,30 @@ class LeaseBook:
             elif self._task is not None and self._task.lease == lease.number:
                 self._in_vain = False
                 return self._take_up(lease)
+            elif self._awaits and self.contribution.may_go_on():
+                return self._take_up(lease)
             else:
                 self._session.take_next()
         return False
+
+    def _is_early(self) -> bool:
+        """Whether the round has begun, and its weights have not come."""
+        return bool(self._round) and self._task is None
+
+    def _await_weights(self) -> None:
+        """Waits for the weights of a round that has begun before they came, and has them
+        merged. If the gradient before was not taken, the round is given up: its steps
+        were made on weights that the run does not have."""
+        while self._next_task is None and not self._in_vain and self._node.end is None:
+            self._session.take_next()
+        if self._node.end is not None:
+            return
+        task = self._next_task
+        merges = task is not None and task.goes_on and task.lease == self._round[0].number
+        if self._in_vain or not merges:
+            self.give_up_round()
+        else:
+            self._go_on()
 
     def _take_up(self, lease: Lease) -> bool:
         self.contribution.add(len(lease.indices))
@@ -243,8 +283,12 @@ class LeaseBook:
         self._pump()
         if self._in_vain or self._session.stopping is not None or self._node.end is not None:
             return True
+        return not self._has_leases()
+
+    def _has_leases(self) -> bool:
+        """Whether there is a lease that the loop has not begun."""
         ahead = any(x.number not in self._withdrawn for x in self._leases)
-        return not ahead and self.in_loader == 0
+        return ahead or self.in_loader > 0
 
     # -- loops ----------------------------------------------------------------
 
@@ -289,6 +333,7 @@ class LeaseBook:
     def _take_last(self) -> None:
         """Loads the weights that the run ends with, if they have come; else warns."""
         self._round, self._task, self._next_task = [], None, None
+        self._awaits = False
         self.contribution.clear()
         if self._session.load_last() or self._node.failed:
             return
@@ -303,9 +348,12 @@ class LeaseBook:
     def give_up_round(self) -> None:
         """Gives back the batches since the last push, and goes on with weights
         that have come meanwhile."""
+        self._begins_anew = self._begins_anew or self._is_early()
+        self._awaits = False
         given, self._round = self._round, []
         self._in_vain = False
         if not given:
+            self._go_on()
             return
         numbers = {lease.number for lease in given}
         if self._next_task is not None and self._next_task.lease in numbers:
@@ -330,7 +378,7 @@ class LeaseBook:
 
     def _require_round(self) -> None:
         """Raises an Error if there is no batch since the last push."""
-        if self._round and self._task is not None:
+        if self._round:
             return
         if self._node.end is not None:
             raise Error("step(): the run has ended, and takes no gradient any more")
@@ -340,6 +388,13 @@ class LeaseBook:
         """Takes a step of the loop; returns whether the round is to be pushed now."""
         self._require_round()
         self.contribution.take_step(loss, metrics)
+        if self._is_early():
+            if self.contribution.may_go_on() and not self._gets_no_more():
+                self._report_step()
+                return False
+            self._await_weights()
+            if self._task is None:
+                return True
         if self.contribution.is_complete() or self._gets_no_more():
             return True
         self._report_step()
@@ -348,20 +403,18 @@ class LeaseBook:
     def _report_step(self) -> None:
         """Shows the worker that this round goes on, now and then."""
         now = time.monotonic()
-        if now - self._reported >= _BETWEEN_REPORTS:
+        task = self._task or self._next_task
+        if task is not None and now - self._reported >= _BETWEEN_REPORTS:
             self._reported = now
-            self._node.send(frames.STEPPED, self._task.lease)
+            self._node.send(frames.STEPPED, task.lease)
 
     def push(self) -> bool:
-        """Pushes the round and waits for new weights; False if it was not wanted any
-        more, or came too late."""
-        loss, metrics = self.contribution.fill(self._task.gradient)
-        if self._in_vain or self._node.end is not None:
-            self.give_up_round()
-            wanted = False
-        else:
-            self._send_gradient(loss, metrics)
-            wanted = True
+        """Pushes the round and waits for new weights, unless the next round may begin
+        before they come; False if it was not wanted any more, or came too late."""
+        wanted = self._send_round()
+        if wanted and self.contribution.may_go_on() and self._has_leases():
+            self._awaits = True
+            return True
         while self._task is None and self._node.end is None:
             self._session.take_next()
         if self._node.end is not None:
@@ -371,6 +424,16 @@ class LeaseBook:
         wanted = wanted and not self._in_vain
         self._in_vain = False
         return wanted and not self._task.dropped
+
+    def _send_round(self) -> bool:
+        """Sends what the round has come to; returns False if it was given up."""
+        if self._task is not None and self._round:
+            loss, metrics = self.contribution.fill(self._task.gradient)
+            if not self._in_vain and self._node.end is None:
+                self._send_gradient(loss, metrics)
+                return True
+        self.give_up_round()
+        return False
 
     def _send_gradient(self, loss: float, metrics: bytes) -> None:
         leases, self._round = self._round, []

@@ -70,7 +70,7 @@ class LocalSteps(Contribution):
     ) -> None:
         tensors, every = self._session.tensors, self._session.run.count
         gets, self._gives = exchange.gets, exchange.gives
-        tensors.load(weights, version, gets)
+        tensors.load(weights, version, gets, merge=self._steps > 0)
         self._most = steps
         if len(self._gives) == every:
             self._start = weights
@@ -78,6 +78,9 @@ class LocalSteps(Contribution):
             self._start = Block(weights.flat.clone())  # It is kept from round to round.
         else:
             self._start.flat[gets.start : gets.stop] = weights.flat[gets.start : gets.stop]
+
+    def may_go_on(self) -> bool:
+        return self._steps < self._session.run.overlap_steps
 
     def add(self, samples: int) -> None:
         self._new.append(samples)
@@ -135,7 +138,7 @@ class LocalSteps(Contribution):
                 "no weight has changed in a round of local steps: call optimizer.step() in "
                 "the loop before worker.step()",
                 RuntimeWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
 
 

@@ -39,6 +39,7 @@ class Welcome:
     batch_size: int
     seed: int
     local_steps: int  # Of a round, at most; 0: the server's optimiser makes all steps.
+    overlap_steps: int  # Of a round, made before its weights come.
     by_rate: bool  # Slower workers make fewer.
     places: dict[str, Place]
 
@@ -48,7 +49,7 @@ class Welcome:
 
 
 def read_welcome(body: Body) -> Welcome:
-    element, *numbers, by_rate = body.take("IQQQQQQB")
+    element, *numbers, by_rate = body.take("IQQQQQQQB")
     places = {}
     for _ in range(body.number("I")):
         name = body.text()

@@ -28,13 +28,23 @@ _AHEAD = 4
 
 
 def _leases_for(
-    leases: int | None, accumulate: int | None, local_steps: int | str | None
+    leases: int | None,
+    accumulate: int | None,
+    local_steps: int | str | None,
+    overlap_steps: int,
 ) -> int:
     """How many batches a worker has at a time. Raises Error if there can be no round."""
     if accumulate is not None and not 1 <= accumulate <= 64:
         raise Error(f"accumulate={accumulate}: a step covers from 1 to 64 batches")
-    a_round = (accumulate or 1) * (1 if local_steps is None else most_steps(local_steps))
-    needed = a_round if local_steps is None else a_round + _AHEAD
+    most = 1 if local_steps is None else most_steps(local_steps)
+    if not 0 <= overlap_steps < most:
+        raise Error(
+            f"overlap_steps={overlap_steps}: are steps of a round of local_steps={local_steps!r}, "
+            f"before its weights come: give from 0 to {most - 1}"
+        )
+    a_round = (accumulate or 1) * most
+    early = (accumulate or 1) * overlap_steps
+    needed = a_round if local_steps is None else a_round + early + _AHEAD
     if leases is None:
         leases = min(max(_AHEAD, needed), _MOST_LEASES)
     if not 1 <= leases <= _MOST_LEASES:
@@ -80,13 +90,18 @@ class Worker(Participant):
         dataset_id: A word that tells this data set from others.
         leases: How many batches the worker may have at a time, at most 1024. The loader
             prefetches no more, and a step accumulates no more. None: 4, or
-            `accumulate`, if that is more; with `local_steps` 4 more than a round has.
+            `accumulate`, if that is more; with `local_steps` 4 more than a round has, and
+            those of `overlap_steps`.
         accumulate: How many batches a step is to cover. The loop divides each loss by
             this number, and calls `step` when `due` says so.
         local_steps: How many steps the loop makes with an optimiser of its own before
             their difference is pushed, at most 1000: a round. The server must be
             given the same number. "auto": the quickest worker makes 32, and others as many
-            as they can meanwhile; "auto(max=64)" has another number. None: the server's optimiser makes all steps.
+            as they can meanwhile; "auto(max=64)" has another number. None: the server's
+            optimiser makes all steps.
+        overlap_steps: How many steps of a round the loop makes before the push of the
+            round before is answered. Then the model gets the mean of the weights that come
+            and its own. Less than `local_steps`; the server must be given the same number.
         allow_unused: Whether a parameter without a gradient has one of zeros;
             else that is an error.
         param_groups: The groups that the server was given (`troupe.serve`): if these
@@ -114,6 +129,7 @@ class Worker(Participant):
         leases: int | None = None,
         accumulate: int | None = None,
         local_steps: int | str | None = None,
+        overlap_steps: int = 0,
         allow_unused: bool = False,
         param_groups: ParamGroups | None = None,
         views: bool = False,
@@ -121,10 +137,11 @@ class Worker(Participant):
         **settings: Any,
     ) -> None:
         dataset(dataset_size, dataset_id)  # Refuses what the server would.
-        leases = _leases_for(leases, accumulate, local_steps)
+        leases = _leases_for(leases, accumulate, local_steps, overlap_steps)
         if local_steps is not None:
             _require_own_weights(views, replay)
             settings["local_steps"] = local_steps
+            settings["overlap_steps"] = overlap_steps
         self._size = dataset_size
         if param_groups is not None:
             settings["param_groups"] = group_rules(model, param_groups)
@@ -231,7 +248,8 @@ class Worker(Participant):
 
         Returns:
             False if the gradient, or the round, was not wanted any more, or came too
-            late.
+            late. With `overlap_steps` a round that is pushed is not answered yet: then a
+            later step returns False if it came too late, as its steps are lost, too.
         """
         self._book.check()
         return not self._book.take_step(loss, metrics) or self._book.push()

@@ -201,8 +201,10 @@ class KillsOfLocalSteps(KillsOfRounds):
     """Rounds of steps that the programs make themselves."""
 
     covered = 6
-    options = ("--local-steps", 6, "--workers", 1)
-    flags = (*KillsOfRounds.flags, "--local-steps", 6, "--fragments", 2)
+    options = ("--local-steps", 6, "--overlap-steps", 2, "--workers", 1)
+    flags = (
+        *KillsOfRounds.flags, "--local-steps", 6, "--fragments", 2, "--overlap-steps", 2
+    )
 
     def check_replayed(self, **_):
         """What their optimisers had kept is in no event log."""

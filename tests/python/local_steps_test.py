@@ -33,6 +33,13 @@ def network():
     )
 
 
+def merge(model, other):
+    """Gives a model the mean of its numbers and another's."""
+    for own, its in zip(model.state_dict().values(), other.state_dict().values()):
+        if own.is_floating_point():
+            own.add_(its).mul_(0.5)
+
+
 class Case(cluster.Case):
     def begin(self, model, *flags, name="server"):
         """A server for a model, and the settings of its workers."""
@@ -64,19 +71,24 @@ class PlainLoop(Case):
     without Troupe."""
 
     def train(
-        self, make, steps, *, rounds, before=lambda model: model, fragments=1, **options
+        self, make, steps, *, rounds, before=lambda model: model, fragments=1, overlap=0,
+        **options,
     ):
         """Trains, and makes the same steps without a worker. `make` gets the model and
-        returns what is to be done with each batch and its number."""
+        returns what is to be done with each batch and its number. The weights that come
+        after `overlap` steps are those that were pushed."""
         model = network().double()
         alone = copy.deepcopy(model)
         server, settings = self.begin(
             model, *OUTER, "--workers", 1, "--epochs", 2, "--batch-size", 30,
-            "--local-steps", steps, "--fragments", fragments,
+            "--local-steps", steps, "--fragments", fragments, "--overlap-steps", overlap,
         )
         computing = before(model)
         losses = []
-        with troupe.Worker(model, local_steps=steps, **settings, **options) as worker:
+        pushed, since = None, 0
+        with troupe.Worker(
+            model, local_steps=steps, overlap_steps=overlap, **settings, **options
+        ) as worker:
             one, other = make(computing), make(alone)
             for number, (x, y) in enumerate(worker.loader(toy.Points()), 1):
                 is_last = worker.due
@@ -87,6 +99,11 @@ class PlainLoop(Case):
                 if stepped:
                     self.assertTrue(worker.step(loss, twice=2 * loss))
                     self.assertEqual(worker.accumulated == 0, is_last)
+                    since += 1
+                    if pushed is not None and since == overlap:
+                        merge(alone, pushed)
+                    if is_last:
+                        pushed, since = copy.deepcopy(alone), 0
         last = self.end(server, 2 * toy.SAMPLES, rounds)
         if fragments == 1:
             self.require_close(last, alone.state_dict(), 1e-12)
@@ -109,6 +126,21 @@ class PlainLoop(Case):
         self.train(make, 4, rounds=10, fragments=3)
         summary = troupe.Run(self.folder / "server").summary
         self.assertEqual(summary["samples_partly_applied"], 2 * 4 * 30)
+
+    def test_steps_before_the_weights(self):
+        def make(model):
+            optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+
+            def go(x, y, number, is_last):
+                optimizer.zero_grad()
+                loss = cross_entropy(model(x), y)
+                loss.backward()
+                optimizer.step()
+                return loss, True
+
+            return go
+
+        self.train(make, 4, rounds=10, overlap=3)
 
     def test_adamw_keeps_its_state(self):
         def make(model):
@@ -226,6 +258,20 @@ class Samples(cluster.Case):
         """A worker of this process, until the run ends."""
         with open(self.folder / f"report-{number}.jsonl", "w") as report:
             train.train(report, port=port, **options)
+
+    def overlap(self, policy):
+        """Rounds begin before the weights come. Gives the kinds of what has happened."""
+        server, port = self.serve_two(policy, 8, "--overlap-steps", 3)
+        ahead = ("--local-steps", 8, "--overlap-steps", 3)
+        other = self.work(port, 0, *ahead, "--seconds", 0.02)
+        self.work_here(port, 1, local_steps=8, overlap_steps=3)
+        return {line["kind"] for line in self.check(other, server).metrics()}
+
+    def test_steps_before_the_weights(self):
+        self.assertNotIn("dropped", self.overlap("async"))
+
+    def test_steps_before_the_weights_of_rounds_that_come_too_late(self):
+        self.assertIn("dropped", self.overlap("backup(backup-workers=1,late=drop)"))
 
     def each_once(self, policy, *slow, **fast):
         """With flags for a worker of another process, and options for one of this."""
@@ -423,11 +469,12 @@ class Refused(cluster.Case):
             (4, None, r"makes 4 local steps .* give Worker\(local_steps=4\), and call opt"),
             (4, 8, "local-steps = 8 here, but 4 at"),
             (0, 8, "local-steps = 8 here, but 0 at"),
+            ("4 --overlap-steps 2", 4, "overlap-steps = 0 here, but 2 at"),
             ("auto(max=4)", 4, r"local-steps = 4 here, but auto\(max=4\) at"),
             ("auto(max=4)", None, r'give Worker\(local_steps="auto\(max=4\)"\), and call'),
         ]:
             server, port = self.serve(
-                "--workers", 1, "--local-steps", at_server, "--train-dir",
+                "--workers", 1, "--local-steps", *str(at_server).split(), "--train-dir",
                 self.folder / f"{at_server}-{here}", name=f"server-{at_server}-{here}",
             )
             with self.assertRaisesRegex(troupe.Error, why):
@@ -461,6 +508,8 @@ class Refused(cluster.Case):
              "accumulate=3 and local_steps=8 needs 24 leases, and leases=23"),
             ({"local_steps": 1000, "accumulate": 2}, "needs 2000 leases, and leases=1024"),
             ({"local_steps": 8, "accumulate": 65}, "a step covers from 1 to 64 batches"),
+            ({"local_steps": 8, "overlap_steps": 8}, "overlap_steps=8: are steps of a round"),
+            ({"overlap_steps": 1}, "overlap_steps=1: are steps of .* give from 0 to 0"),
             ({"local_steps": 8, "views": True}, "views=True goes not with local_steps: "),
             ({"local_steps": 8, "replay": "tape-1.pb"}, "replay= goes not with local_steps: "),
         ]:

@@ -273,7 +273,7 @@ class Crossed(unittest.TestCase):
         session.node.end, session.node.waits.return_value = None, False
         book = LeaseBook(session, Gradients(session, 2, False))
         take = book.handlers()
-        lease, weights = struct.pack("<QIIQ", 0, 0, 1, 7), struct.pack("<QBQQQQQQQQQ", *[0] * 11)
+        lease, weights = struct.pack("<QIIQ", 0, 0, 1, 7), struct.pack("<QBBQQQQQQQQQ", *[0] * 12)
         for number in (1, 2):
             take[frames.LEASE](number, frames.Body(lease))
         take[frames.WEIGHTS](1, frames.Body(weights))

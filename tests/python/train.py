@@ -1,7 +1,7 @@
 """The program of a worker, as a user would write it.
 
 Usage: train.py PORT REPORT [--workers N] [--seconds S] [--accumulate K] [--views]
-       [--local-steps H] [--gpu N] [--early] [--save FILE] [--after FILE] [--sound N] [SETTING=VALUE...]
+       [--local-steps H] [--overlap-steps T] [--gpu N] [--early] [--save FILE] [--after FILE] [--sound N] [SETTING=VALUE...]
 PORT: of the server; 0: as the environment says, or a replay.
 REPORT: a file that gets a JSON line for each batch, its epoch and indices; in a
 folder, report-<process>.jsonl.
@@ -85,6 +85,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=0)
     parser.add_argument("--accumulate", type=int)
     parser.add_argument("--local-steps", type=lambda x: int(x) if x.isdigit() else x)
+    parser.add_argument("--overlap-steps", type=int, default=0)
     parser.add_argument("--views", action="store_true")
     parser.add_argument("--gpu", type=int)
     parser.add_argument("--early", action="store_true")
@@ -114,6 +115,7 @@ def main():
             connect_timeout=30 if given.port != "0" else None,
             accumulate=given.accumulate,
             local_steps=given.local_steps,
+            overlap_steps=given.overlap_steps,
             views=given.views,
             **dict(x.split("=") for x in given.settings),
         )
