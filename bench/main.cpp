@@ -33,6 +33,7 @@ constexpr part parts[] = {
   {"train/lenet", bench::measure_lenet},
   {"train/resnet18", bench::measure_resnet},
   {"train/wide", bench::measure_wide},
+  {"train/local_steps", bench::measure_local_steps},
   {"parallel/remote_forward", bench::measure_remote_forward},
   {"parallel/remote_control", bench::measure_remote_control},
   {"parallel/pipeline", bench::measure_pipeline},

@@ -45,6 +45,9 @@ void measure_lenet(const setting& how, report& out);
 void measure_resnet(const setting& how, report& out);
 void measure_wide(const setting& how, report& out);
 
+/// The same where workers make local steps.
+void measure_local_steps(const setting& how, report& out);
+
 // -- parallel: networks in segments, peers ------------------------------------
 
 /// Remote modules, next to LibTorch alone.

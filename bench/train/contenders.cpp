@@ -228,9 +228,10 @@ cost contenders::nodes::wait() {
   return first;
 }
 
-/// A step is one gradient, or one of each worker.
+/// A step is one gradient, one of each worker, or a round of them.
 uint64_t contenders::updates(const std::string& policy) const {
-  return policy == "sync" ? gradients_ / what_.workers : gradients_;
+  auto pushes = gradients_ / std::max<uint64_t>(what_.local_steps, 1);
+  return policy == "sync" ? pushes / what_.workers : pushes;
 }
 
 words contenders::node(const std::string& policy,
@@ -256,6 +257,11 @@ words contenders::node(const std::string& policy,
             "--train-dir",
             train_dir};
   out.insert(out.end(), what_.flags.begin(), what_.flags.end());
+  if (what_.local_steps > 0) {
+    words local{"--local-steps", std::to_string(what_.local_steps),
+                "--inner-optimizer", "sgd(lr=0.001,momentum=0.9)"};
+    out.insert(out.end(), local.begin(), local.end());
+  }
   return out;
 }
 

@@ -32,6 +32,7 @@ struct workload {
   uint64_t workers = 2;
   std::vector<std::string> flags{};       ///< Further ones, for trainer_node.
   std::vector<std::string> environment{}; ///< Of nodes in processes: "X=1".
+  uint64_t local_steps = 0; ///< Of a round; 0: each gradient is pushed.
   bool one_is_slow = false; ///< The last of the nodes in processes computes
                             ///< four times slower (slow_node.hpp).
 };

@@ -98,6 +98,42 @@ void measure_resnet(const setting& how, report& out) {
   measure_memory(how, out);
 }
 
+void measure_local_steps(const setting& how, report& out) {
+  out.begin("samples a second of two workers that push every fiftieth step of "
+            "their own, sgd with momentum, exchange included (target: 0.98 of "
+            "the same two loops)");
+  auto measure = [&](workload job, const char* dataset, uint64_t gradients) {
+    job.dataset = dataset; // An epoch has several rounds.
+    job.local_steps = how.quick ? 2 : 50;
+    job.gradients = gradients;
+    contenders all{how, job};
+    auto rates =
+      alternate(job.name,
+                {{"local steps",
+                  [&] {
+                    return all.in_one_process("async");
+                  }},
+                 {"loops",
+                  [&] {
+                    return all.loops_in_one_process(with_mimalloc, "as_troupe");
+                  }}},
+                how.quick ? 1 : job.rounds, out);
+    out.add(compare("train/local_steps/" + job.name, rates[0], "1/s",
+                    "two loops, same set-up", rates[1], better::higher));
+  };
+  measure(lenet_run(), "synthetic(shape=1x28x28,classes=10,samples=20000)",
+          3000);
+  if (how.quick)
+    return;
+  measure(resnet_run(), "synthetic(shape=3x32x32,classes=10,samples=10000)",
+          500);
+  app::scratch_folder scratch;
+  auto file = scratch.path() / "wide.pt";
+  write_wide_network(file);
+  measure(wide_run(file), "synthetic(shape=1x28x28,classes=10,samples=2000)",
+          2000);
+}
+
 void measure_wide(const setting& how, report& out) {
   out.begin("samples a second of two workers: a wide network of 11.1 M "
             "parameters, batch 8 (target: 0.92 of the same two loops)");

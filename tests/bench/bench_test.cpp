@@ -106,6 +106,7 @@ TEST_CASE("transport, server, data, train and parallel have their figures") {
       CHECK(names.contains("train/wide/" + policy + "/" + cluster));
     }
   CHECK(names.contains("train/wide/page_faults"));
+  CHECK(names.contains("train/local_steps/lenet"));
   CHECK(names.contains("train/resnet18/server_memory"));
 }
 
@@ -177,7 +178,7 @@ TEST_CASE("a topic that is not there is named in one line") {
         "troupe_bench: no such topic: simulat; there are: transport/paths, "
         "transport/overlap, transport/encryption, transport/compression, "
         "server/step, data/batches, train/lenet, train/resnet18, train/wide, "
-        "parallel/remote_forward, parallel/remote_control, "
+        "train/local_steps, parallel/remote_forward, parallel/remote_control, "
         "parallel/pipeline, parallel/contexts, parallel/peers, "
         "parallel/peers_over_stream, parallel/slow_peer, "
         "peers/lenet, peers/resnet18, peers/wide, "
