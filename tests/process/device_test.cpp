@@ -52,10 +52,10 @@ TEST_CASE("a server on a device serves workers of all kinds over all paths") {
     {"--workers", "3", "--policy", "sync", "--optimizer", "adam", "--ema-decay",
      "0.9", "--clip-norm", "1", "--epochs", "2", "--device", "cuda:1"});
   CHECK(server.said("device +cuda:1"));
+  auto evaluator = on.evaluator();
   auto near = on.worker({"--device", "cuda:1"}); // As the server: it is named.
   auto on_host = on.worker();
   auto far = on.worker({"--transport", "stream"});
-  auto evaluator = on.evaluator();
   check_end(server, 0);
   check_end(near, 0);
   check_end(on_host, 0);

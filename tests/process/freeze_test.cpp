@@ -75,9 +75,9 @@ TEST_CASE("workers get what is frozen once, and train the rest") {
   std::vector<child> others;
   if (shards > 1)
     others.push_back(on.shard(1, flags{"--threads", "1"}));
-  others.push_back(on.worker(over));
-  others.push_back(on.worker(over));
   others.push_back(on.evaluator(over));
+  others.push_back(on.worker(over));
+  others.push_back(on.worker(over));
   check_end(server, 0);
   for (auto& one : others)
     check_end(one, 0);

@@ -113,9 +113,9 @@ TEST_CASE("the network is on the server, and workers in processes") {
       INFO(path);
       process_fixture on;
       auto server = on.listening_server(what + remote + placement);
+      auto scores = on.evaluator({}); // First: the run is short.
       auto one = on.worker({"--transport", path});
       auto other = on.worker({"--transport", path});
-      auto scores = on.evaluator({});
       check_end(server, 0);
       check_end(one, 0);
       check_end(other, 0);
@@ -152,9 +152,9 @@ TEST_CASE("modules are on shards in processes of their own, one by one or as a "
     process_fixture on;
     sharded_server all{on, shards,
                        resnet + mode + flags{"--placement", placement}};
+    auto scores = on.evaluator({}); // First: the run is short.
     auto one = on.worker({"--transport", path});
     auto other = on.worker({"--transport", path});
-    auto scores = on.evaluator({});
     all.check_ends(0);
     for (auto* who : {&one, &other, &scores})
       check_end(*who, 0);
@@ -290,9 +290,9 @@ TEST_CASE("the examples of PyTorch's tutorials run") {
   process_fixture on;
   auto file = examples + "/remote-forward.ini";
   auto server = on.listening_server({"--config", file, "--max-steps", "150"});
+  auto scores = on.evaluator({"--config", file});
   auto one = on.worker({"--config", file});
   auto other = on.worker({"--config", file});
-  auto scores = on.evaluator({"--config", file});
   check_end(server, 0);
   check_end(one, 0);
   check_end(other, 0);

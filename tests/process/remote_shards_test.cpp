@@ -18,9 +18,9 @@ const flags two_epochs{"--policy",    "sync", "--workers", "2",
 json summary_of_one_process(const flags& options) {
   process_fixture on;
   auto lead = on.listening_server(options);
+  auto evaluator = on.evaluator({"--threads", "1"});
   auto first = on.worker({"--threads", "1"});
   auto second = on.worker({"--threads", "1"});
-  auto evaluator = on.evaluator({"--threads", "1"});
   for (auto* one : {&lead, &first, &second, &evaluator})
     check_end(*one, 0);
   return on.summary();
@@ -29,9 +29,9 @@ json summary_of_one_process(const flags& options) {
 json summary_of(int shards, const flags& options) {
   process_fixture on;
   sharded_server all{on, shards, options};
+  auto evaluator = on.evaluator({"--threads", "1"});
   auto first = on.worker({"--threads", "1"});
   auto second = on.worker({"--threads", "1"});
-  auto evaluator = on.evaluator({"--threads", "1"});
   all.check_ends(0);
   for (auto* one : {&first, &second, &evaluator})
     check_end(*one, 0);

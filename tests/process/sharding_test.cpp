@@ -109,11 +109,11 @@ TEST_CASE("a run on files of their own is resumed and replayed") {
   for (const auto& more :
        {flags{"--max-steps", "20"}, flags{"--epochs", "2", "--resume"}}) {
     auto server = on.listening_server(of_the_run + more);
+    auto evaluator = on.evaluator(all.part(0));
     std::vector<child> workers;
     for (int i = 0; i < 3; ++i)
       workers.push_back(on.worker(
         all.part(i) + flags{"--threads", "1", "--rank", std::to_string(i)}));
-    auto evaluator = on.evaluator(all.part(0));
     check_end(server, 0);
     for (auto& one : workers)
       check_end(one, 0);

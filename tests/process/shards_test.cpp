@@ -19,9 +19,9 @@ const flags two_epochs{"--policy",    "sync", "--workers", "2",
 std::string state_of(const flags& server_flags) {
   process_fixture on;
   auto server = on.listening_server(two_epochs + server_flags);
+  auto evaluator = on.evaluator();
   auto first = on.worker({"--threads", "1"});
   auto second = on.worker({"--threads", "1"});
-  auto evaluator = on.evaluator();
   for (auto* one : {&server, &first, &second, &evaluator})
     check_end(*one, 0);
   auto summary = on.summary();

@@ -42,9 +42,9 @@ std::string state_over(const std::string& transport, const flags& more = {},
   process_fixture on;
   auto server =
     on.listening_server(three_epochs + flags{"--transport", transport} + more);
+  auto evaluator = on.evaluator(over(transport));
   auto first = on.worker(over(transport) + workers);
   auto second = on.worker(over(transport) + workers);
-  auto evaluator = on.evaluator(over(transport));
   for (auto* one : {&server, &first, &second, &evaluator})
     check_end(*one, 0);
   auto summary = on.summary();

@@ -40,9 +40,9 @@ TEST_CASE("a cluster of certificates trains over each path, and its log is "
       it.dir("ps-0", "ps") +
       flags{"--workers", "2", "--epochs", "2", "--transport", path});
     auto certificate = it.dir("workers", "worker,evaluator");
+    auto evaluator = on.evaluator(certificate + flags{"--threads", "1"});
     auto first = on.worker(certificate + flags{"--threads", "1"});
     auto second = on.worker(certificate + flags{"--threads", "1"});
-    auto evaluator = on.evaluator(certificate + flags{"--threads", "1"});
     for (auto* one : {&server, &first, &second, &evaluator})
       check_end(*one, 0);
     CHECK(first.said("over " + (path == "auto" ? "shm" : path)));
