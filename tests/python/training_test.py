@@ -381,7 +381,7 @@ class Late(cluster.Case):
 class Outliers(cluster.Case):
     def train(self, policy, *flags):
         """Of three workers one sends gradients that are 1000 times too large."""
-        epochs = 3 * EPOCHS
+        epochs = 2 * EPOCHS
         server, port = self.serve(
             "--policy", policy, "--workers", 3, "--epochs", epochs, "--batch-size", 25,
             "--lr", 0.05, "--outliers", "refuse", *flags, *cluster.RECORDED,
