@@ -18,14 +18,14 @@ constexpr const char* with_mimalloc = "troupe_bench_loop";
 
 /// The network and data of the tutorial on PyTorch's RPC parameter server.
 workload mnist_run(const words& flags) {
-  workload out{"mnist_net", "mnist_net", "digits", 64, 600, 64, 20, 7};
+  workload out{"mnist_net", "mnist_net", "digits", 64, 600, 8, 8, 7};
   out.flags = flags;
   return out;
 }
 
 /// A run with nearly nothing to compute, so that a step is its messages.
 workload tiny_run(const words& flags) {
-  workload out{"lenet", "lenet", "digits", 1, 4000, 1, 40, 7};
+  workload out{"lenet", "lenet", "digits", 1, 4000, 1, 10, 7};
   out.workers = 1;
   out.flags = flags;
   return out;
@@ -38,8 +38,8 @@ workload pipeline_run(uint64_t workers, const words& flags) {
                "synthetic(shape=3x32x32,classes=10,samples=2000)",
                64,
                16 * workers,
-               16,
-               4 * workers,
+               8,
+               2 * workers,
                5};
   out.workers = workers;
   out.flags = flags;
@@ -115,7 +115,7 @@ void measure_pipeline(const setting& how, report& out) {
     1, {"--mode", "pipeline", "--stages", "2", "--micro-batches", "8"});
   // The whole network gets one thread, as does each stage and each loop.
   auto whole = pipeline_run(
-    1, {"--threads", "1", "--micro-batch-size", how.quick ? "2" : "8"});
+    1, {"--threads", "1", "--micro-batch-size", how.quick ? "1" : "8"});
   auto loops = pipeline_run(2, {});
   auto loop = pipeline_run(1, {});
   contenders pipeline{how, piped};

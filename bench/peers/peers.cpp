@@ -19,12 +19,23 @@ namespace troupe::bench {
 
 using words = std::vector<std::string>;
 
+namespace {
+
+/// For quick runs of peers.py and loops.py: only one process imports torch.
+constexpr const char* copied_processes = "TROUPE_BENCH_START=fork";
+
+} // namespace
+
 double rate_of_peer(const std::string& mode, const words& before,
                     const setting& how, const workload& job,
                     const contenders& ours) {
   app::scratch_folder scratch;
   auto out = scratch.path() / "rate";
   auto command = before;
+  if (how.quick) {
+    words first{"/usr/bin/env", copied_processes};
+    command.insert(command.begin(), first.begin(), first.end());
+  }
   for (const auto& word :
        {how.python.string(), std::string{"-W"}, std::string{"ignore"},
         std::string{TROUPE_BENCH_PEERS}, mode, job.name,
@@ -46,9 +57,12 @@ bool begin_with_python(const setting& how, report& out, const char* title) {
 }
 
 words with_package(const setting& how) {
-  return {"/usr/bin/env", "PYTHONPATH=" TROUPE_PYTHON_PACKAGE,
-          "OMP_NUM_THREADS=1", little_spinning,
-          "TROUPE_TRAINER_NODE=" + how.trainer_node.string()};
+  words out{"/usr/bin/env", "PYTHONPATH=" TROUPE_PYTHON_PACKAGE,
+            "OMP_NUM_THREADS=1", little_spinning,
+            "TROUPE_TRAINER_NODE=" + how.trainer_node.string()};
+  if (how.quick)
+    out.push_back(copied_processes);
+  return out;
 }
 
 double number_in(const std::filesystem::path& file) {

@@ -37,6 +37,7 @@ from torch.distributed.optim import DistributedOptimizer
 from networks import SHAPES, make_network, make_optimizer
 
 WORKERS = int(sys.argv[6]) if len(sys.argv) > 6 else 2
+START = os.environ.get("TROUPE_BENCH_START", "spawn")  # How processes begin.
 SERVER = "server"
 
 
@@ -232,10 +233,11 @@ def remote_step(turn):
 def main():
     task = Task(sys.argv[1:])
     if task.mode == "ddp":
-        mp.spawn(ddp_worker, (task,), WORKERS)
+        mp.start_processes(ddp_worker, (task,), WORKERS, start_method=START)
     elif task.mode in ("rpc-async", "rpc-sync", "rpc-remote"):
-        new = mp.get_context("spawn")
-        mp.spawn(rpc_node, (task, new.Barrier(WORKERS), new.Lock()), WORKERS + 1)
+        new = mp.get_context(START)
+        more = (task, new.Barrier(WORKERS), new.Lock())
+        mp.start_processes(rpc_node, more, WORKERS + 1, start_method=START)
     else:
         sys.exit(f"no such way to train: {task.mode}")
 

@@ -93,7 +93,7 @@ def serve(network, port, **settings):
 
 
 def run_together(task, loop, *arguments):
-    context = peers.mp.get_context("spawn")
+    context = peers.mp.get_context(peers.START)
     barrier, times = context.Barrier(peers.WORKERS), context.Queue()
     all_of_them = [
         context.Process(target=loop, args=(rank, task, barrier, times, *arguments))
@@ -114,7 +114,7 @@ class Server:
         self.folder = tempfile.TemporaryDirectory()
         settings["train_dir"] = self.folder.name + "/run"
         os.mkdir(settings["train_dir"])
-        self.process = peers.mp.get_context("spawn").Process(
+        self.process = peers.mp.get_context(peers.START).Process(
             target=serve, args=(network, self.port), kwargs=settings
         )
         self.process.start()

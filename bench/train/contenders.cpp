@@ -59,7 +59,7 @@ double median_wait(const std::filesystem::path& event_log) {
 
 const workload& lenet_run() {
   static const workload out{"lenet", "lenet", "digits", 64,  1000,
-                            64,      20,      5,        true};
+                            8,       8,       5,        true};
   return out;
 }
 
@@ -69,7 +69,7 @@ const workload& resnet_run() {
                             "synthetic(shape=3x32x32,classes=10,samples=2000)",
                             32,
                             40,
-                            2,
+                            1,
                             4,
                             3,
                             false};
@@ -83,7 +83,7 @@ workload wide_run(const std::filesystem::path& network) {
           8,
           400,
           2,
-          20,
+          8,
           5,
           true,
           true};

@@ -52,7 +52,7 @@ private:
                service serves, const char* reference,
                std::unique_ptr<exchange> by_hand, const char* suffix = "") {
     auto ours = linked(path, model.bytes, workers, serves);
-    auto each = how_.quick ? 2 : model.round_trips / workers;
+    auto each = how_.quick ? 1 : model.round_trips / workers;
     ours->run(1 + each / 10); // Takes memory; peers get to know their regions.
     by_hand->run(1 + each / 10);
     auto name =

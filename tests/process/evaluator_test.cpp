@@ -131,7 +131,7 @@ TEST_CASE("a run waits only so long for the last score") {
 
 TEST_CASE("the best weights are whole whenever the server is killed") {
   const flags what{
-    "--workers",         "2", "--epochs",    "30", "--policy", "ssp",
+    "--workers",         "2", "--epochs",    "15", "--policy", "ssp",
     "--checkpoint-freq", "5", "--eval-freq", "1",  "--seed",   "3"};
   process_fixture on{recorded};
   auto server = on.server(what);

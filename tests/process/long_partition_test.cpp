@@ -97,12 +97,12 @@ TEST_CASE("a disk that takes nothing holds training up, and nothing is lost") {
 TEST_CASE("a run that ends while the disk takes nothing ends as failed") {
   process_fixture on;
   blocked_log log{on};
-  auto all = on.simulate(many_updates);
+  auto all = on.simulate(many_updates + flags{"--grace", "15"});
   await_stillness(all);
   all.signal(SIGINT);
   check_end(all, 1, 60s);
-  CHECK(all.err().find("the run directory took no lines for 2") !=
-        std::string::npos); // What is left of the 25 s of --grace.
+  CHECK(all.err().find("the run directory took no lines for 1") !=
+        std::string::npos); // What is left of the 15 s of --grace.
 }
 
 TEST_CASE("a path that carries nothing for good gives way to another") {

@@ -131,41 +131,31 @@ class Wrong(Case):
         super().setUp()
         self.server, self.port = self.serve_until_told()
 
-    def refuse(self, pattern, by, **settings):
-        """The evaluator ends with one line, and the run goes on."""
-        worker = self.work(self.port, 0)
-        with self.assertRaisesRegex(troupe.Error, pattern):
-            self.evaluate(self.port, by, **settings)
-        self.end(self.server, self.port, worker)
-
-    def test_no_metrics(self):
-        self.refuse("score.. returned float: return a dictionary", lambda _: 0.5)
-
-    def test_no_number(self):
-        self.refuse("the metric recall is no number", lambda _: {"recall": "high"})
-
-    def test_a_name(self):
-        self.refuse("a metric with the name '1st'; a letter comes first", lambda _: {"1st": 1})
-
-    def test_without_the_target(self):
-        self.refuse("--target recall>=2: the score has no recall, only loss",
-                    lambda _: {"loss": 1})
-
-    def test_silence(self):
+    def test_scores_that_are_refused(self):
+        """Each evaluator ends with one line, and the run goes on."""
         def sleep(_):
             time.sleep(1.5)
             return {"recall": 0}
 
-        self.refuse(r"has sent no score in 0.5 s \(--compute-timeout\)", sleep,
-                    compute_timeout=0.5)
-
-    def test_a_layer_that_was_replaced(self):
         def replace(model):
             found = score(model)
             model.last = torch.nn.Linear(256, 3)
             return found
 
-        self.refuse("last.weight is no longer the model's", replace)
+        worker = self.work(self.port, 0)
+        for pattern, by, settings in [
+            ("score.. returned float: return a dictionary", lambda _: 0.5, {}),
+            ("the metric recall is no number", lambda _: {"recall": "high"}, {}),
+            ("a metric with the name '1st'; a letter comes first", lambda _: {"1st": 1}, {}),
+            ("--target recall>=2: the score has no recall, only loss",
+             lambda _: {"loss": 1}, {}),
+            (r"has sent no score in 0.5 s \(--compute-timeout\)", sleep,
+             {"compute_timeout": 0.5}),
+            ("last.weight is no longer the model's", replace, {}),
+        ]:
+            with self.subTest(pattern), self.assertRaisesRegex(troupe.Error, pattern):
+                self.evaluate(self.port, by, **settings)
+        self.end(self.server, self.port, worker)
 
     def test_an_exception(self):
         with self.assertRaisesRegex(ZeroDivisionError, "division by zero"):

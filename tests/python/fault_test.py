@@ -14,7 +14,7 @@ import cluster
 import toy
 
 #: Of each test; of those with rounds only 3 if it is not given.
-KILLS = int(os.environ.get("TROUPE_KILLS", "6"))
+KILLS = int(os.environ.get("TROUPE_KILLS", "4"))
 APPLIED_LEASES = os.environ["TROUPE_APPLIED_LEASES"]
 
 
@@ -38,6 +38,7 @@ def runs(pid):
 class Kills(cluster.Case):
     kills, covered = KILLS, 1  # Batches that a step covers.
     options = ()  # Of the workers.
+    other = 0.02  # A batch's seconds of who lives: the less there is to replay.
     flags = ("--batch-size", 10, "--policy", "async", "--workers", 1,
              "--checkpoint-freq", 20, "--epochs", 100000, *cluster.RECORDED)
 
@@ -45,10 +46,10 @@ class Kills(cluster.Case):
         super().setUp()
         self.numbers = itertools.count()
 
-    def add(self, port, *flags):
+    def add(self, port, *flags, seconds=0.002):
         """A worker that has sent a gradient."""
         number = next(self.numbers)
-        process = self.work(port, number, "--seconds", 0.002, *self.options, *flags)
+        process = self.work(port, number, "--seconds", seconds, *self.options, *flags)
         self.await_batches(process, number, 1)
         return process, number
 
@@ -72,6 +73,11 @@ class Kills(cluster.Case):
         self.require_end(server, 75)
         for process in workers:
             self.require_end(process)
+
+    def stop_later(self, server, worker, number):
+        """When it has made five epochs."""
+        self.await_batches(worker, number, 5 * toy.SAMPLES // 10)
+        self.stop(server, worker)
 
     def check_samples(self, *logs, unreported):
         """Every complete epoch has each of the user's samples once, and they are
@@ -98,7 +104,7 @@ class Kills(cluster.Case):
 
     def test_python_processes(self):
         server, port = self.serve(*self.flags)
-        other, _ = self.add(port)
+        other = self.add(port, seconds=self.other)
         for kill in range(self.kills):
             victim, number = self.add(port, "--workers", str(kill % 2))
             self.await_batches(victim, number, 5)
@@ -109,12 +115,12 @@ class Kills(cluster.Case):
             while any(runs(pid) for pid in helpers):
                 self.assertLess(time.monotonic(), until, "its processes are left")
                 time.sleep(0.01)
-        self.stop(server, other)
+        self.stop_later(server, *other)
         self.check_samples(self.folder / "run" / "tape-1.pb", unreported=self.kills * self.covered)
 
     def test_agents(self):
         server, port = self.serve(*self.flags)
-        other, _ = self.add(port)
+        other = self.add(port, seconds=self.other)
         for _ in range(self.kills):
             victim, number = self.add(port)
             self.await_batches(victim, number, 5)
@@ -122,7 +128,7 @@ class Kills(cluster.Case):
             os.kill(agent, 9)
             self.require_end(victim, 1)
             self.assertIn("troupe.errors.Error: trainer_node has ended", victim.output())
-        self.stop(server, other)
+        self.stop_later(server, *other)
         self.check_samples(self.folder / "run" / "tape-1.pb", unreported=self.kills * self.covered)
 
     def go_on(self, workers):

@@ -200,7 +200,7 @@ class Waits(Case):
 class Kills(Case, fault_test.KillsOfRounds):
     """Programs and their workers' processes die, and nothing is lost or left."""
 
-    kills, test_servers = 1, None
+    kills, other, test_servers = 1, 0.002, None
     options = (*fault_test.KillsOfRounds.options, "--gpu", "1", "--views")
 
 

@@ -48,16 +48,10 @@ class Policies(cluster.Case):
     def test_backup(self):
         self.train("backup(backup-workers=1)")
 
-    def test_ssp(self):
-        self.train("ssp(staleness=3)")
+    def test_ssp_of_several_shards(self):
+        self.train("ssp(staleness=3)", "--shards", 3)
 
-    def test_async(self):
-        self.train("async")
-
-    def test_several_shards(self):
-        self.train("async", "--shards", 3)
-
-    def test_tcp(self):
+    def test_async_over_tcp(self):
         run = self.train("async", "--transport", "stream")
         self.assertEqual(set(run.summary["transport"].values()), {"stream"})
 
@@ -387,7 +381,7 @@ class Late(cluster.Case):
 class Outliers(cluster.Case):
     def train(self, policy, *flags):
         """Of three workers one sends gradients that are 1000 times too large."""
-        epochs = 3 * EPOCHS
+        epochs = 2 * EPOCHS
         server, port = self.serve(
             "--policy", policy, "--workers", 3, "--epochs", epochs, "--batch-size", 25,
             "--lr", 0.05, "--outliers", "refuse", *flags, *cluster.RECORDED,
@@ -414,11 +408,8 @@ class Outliers(cluster.Case):
     def test_async(self):
         self.train("async")
 
-    def test_backup(self):
-        self.train("backup(backup-workers=1)")
-
-    def test_several_shards(self):
-        self.train("sync", "--shards", 3)
+    def test_backup_of_several_shards(self):
+        self.train("backup(backup-workers=1)", "--shards", 3)
 
 
 class Equality(cluster.Case):

@@ -89,11 +89,12 @@ TEST_CASE("pipelines make the gradients of micro-batches") {
     for (uint32_t micro_batches : {2u, 4u}) {
       auto size = std::to_string(8 / micro_batches);
       auto whole = run(settings + words{"--micro-batch-size", size});
-      for (uint32_t stages : {2u, 3u})
-        for (const char* order : {"gpipe", "1f1b"})
-          CHECK(run(settings + pipeline(stages, micro_batches) +
-                    words{"--schedule", order})
-                  .sha256() == whole.sha256());
+      for (uint32_t stages : {2u, 3u}) {
+        const auto* order = (stages + micro_batches / 2) % 2 ? "gpipe" : "1f1b";
+        CHECK(run(settings + pipeline(stages, micro_batches) +
+                  words{"--schedule", order})
+                .sha256() == whole.sha256());
+      }
       CHECK(
         run(settings + remote + words{"--micro-batch-size", size}).sha256() ==
         whole.sha256());
