@@ -115,11 +115,12 @@ TEST_CASE("rounds that begin before their weights come: each sample once, and "
   for (const auto& [policy, more] : runs) {
     INFO(policy);
     temporary_folder folder;
-    auto first = run_in(
-      folder / "run",
-      with(with(rounds, {"--policy", policy, "--tape", "--overlap-steps", "2"}),
-           more));
-    CHECK(first.summary["samples_applied"] == 2 * digits);
+    auto first =
+      run_in(folder / "run",
+             with(with(rounds, {"--policy", policy, "--tape", "--epochs", "1",
+                                "--overlap-steps", "2"}),
+                  more));
+    CHECK(first.summary["samples_applied"] == digits);
     CHECK(first.summary["final_accuracy"] > 0.3);
     std::map<uint32_t, int> counted; // By the steps before the weights.
     auto tape = folder / "run" / "tape-1.pb";
@@ -127,7 +128,7 @@ TEST_CASE("rounds that begin before their weights come: each sample once, and "
     for (proto::LogEvent event; events.next(event);)
       if (event.has_arrived())
         ++counted[event.arrived().early_steps()];
-    CHECK(counted[2] > 10);
+    CHECK(counted[2] > 5);
     CHECK(counted.size() <= 3);
     auto again = replayed_summary(tape, folder / "again");
     CHECK(again["state_sha256"] == first.summary["state_sha256"]);
