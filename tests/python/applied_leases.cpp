@@ -7,7 +7,8 @@
 // to the version from which the next one went on are in the weights.
 //
 // Usage: applied_leases --open EVENT-LOG
-// Prints the same of the leases that workers had when the event log ended.
+// Prints the same of the leases that were not applied when the event log ended:
+// workers had them, or nobody has asked since they were given back.
 
 #include "actors/log_files/event_log_file.hpp"
 #include "data/sampling/permutation.hpp"
@@ -17,6 +18,7 @@
 #include <cstdio>
 #include <exception>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -73,30 +75,118 @@ void print_applied(const std::string& event_log, uint64_t last) {
   }
 }
 
+/// Follows the leases of a life that are not applied.
+class unapplied {
+public:
+  void follow(const proto::LogEvent& event) {
+    if (event.has_arrived())
+      arrive(event.arrived());
+    else if (event.has_pulled())
+      abandon(event.pulled());
+    else if (event.has_left())
+      lose(event.left().worker());
+    const auto& decided = event.decision();
+    for (const auto& step : decided.updates())
+      for (const auto& id : step.gradients())
+        held_.erase(id_of(id));
+    for (const auto& release : decided.releases())
+      for (const auto& lease : release.leases())
+        hand_out(release.worker(), lease);
+    for (const auto& id : decided.drops()) // After the releases.
+      for (const auto& lease : held_[id_of(id)])
+        give_back(lease);
+    for (const auto& id : decided.drops())
+      held_.erase(id_of(id));
+  }
+
+  /// Those that workers have, those of gradients that wait for a step, and
+  /// those given back for which nobody has asked since. Not one that was passed
+  /// over.
+  std::vector<proto::LogLease> open() const {
+    std::vector<proto::LogLease> out;
+    for (const auto& [id, one] : lent_)
+      out.push_back(one.second);
+    for (const auto& [id, leases] : held_)
+      out.insert(out.end(), leases.begin(), leases.end());
+    for (const auto& [range, one] : free_)
+      if (!passed_over_.contains(range))
+        out.push_back(one);
+    return out;
+  }
+
+private:
+  using push = std::tuple<uint32_t, uint32_t, uint64_t>;
+  using range = std::pair<uint64_t, uint64_t>;
+
+  template <class Push>
+  static push id_of(const Push& of) {
+    return {of.worker(), of.life(), of.sequence()};
+  }
+
+  static range range_of(const proto::LogLease& lease) {
+    return {lease.epoch(), lease.first()};
+  }
+
+  void give_back(const proto::LogLease& lease) {
+    free_[range_of(lease)] = lease;
+  }
+
+  void give_back(uint64_t id) {
+    if (auto found = lent_.extract(id))
+      give_back(found.mapped().second);
+  }
+
+  void arrive(const proto::LogArrived& what) {
+    auto& its = held_[id_of(what)];
+    its.assign(what.also().begin(), what.also().end());
+    its.push_back(what.lease());
+    for (const auto& lease : its)
+      lent_.erase(lease.id());
+    if (what.refused().empty())
+      return;
+    for (const auto& lease : its)
+      give_back(lease);
+    held_.erase(id_of(what));
+  }
+
+  void abandon(const proto::LogPulled& what) {
+    give_back(what.abandoned());
+    for (auto id : what.also())
+      give_back(id);
+  }
+
+  void lose(uint32_t worker) {
+    std::vector<uint64_t> its;
+    for (const auto& [id, one] : lent_)
+      if (one.first == worker)
+        its.push_back(id);
+    for (auto id : its)
+      give_back(id);
+  }
+
+  /// What was given back goes first.
+  void hand_out(uint32_t to, const proto::LogLease& lease) {
+    lent_[lease.id()] = {to, lease};
+    if (free_.erase(range_of(lease)) == 0)
+      for (const auto& [range, one] : free_)
+        passed_over_.insert(range);
+    passed_over_.erase(range_of(lease));
+  }
+
+  std::map<uint64_t, std::pair<uint32_t, proto::LogLease>> lent_;
+  std::map<push, std::vector<proto::LogLease>> held_;
+  std::map<range, proto::LogLease> free_;
+  std::set<range> passed_over_;
+};
+
 void print_open(const std::string& event_log) {
   recording::event_log_reader from{event_log};
   auto order = order_of(from.begin());
-  std::map<uint64_t, std::pair<uint32_t, proto::LogLease>> open;
-  for (proto::LogEvent event; from.next(event);) {
-    if (event.has_arrived()) {
-      open.erase(event.arrived().lease().id());
-      for (const auto& more : event.arrived().also())
-        open.erase(more.id());
-    } else if (event.has_pulled()) {
-      open.erase(event.pulled().abandoned());
-      for (auto id : event.pulled().also())
-        open.erase(id);
-    } else if (event.has_left()) {
-      std::erase_if(open, [&](const auto& one) {
-        return one.second.first == event.left().worker();
-      });
-    }
-    for (const auto& release : event.decision().releases())
-      for (const auto& lease : release.leases())
-        open[lease.id()] = {release.worker(), lease};
-  }
-  for (const auto& [id, one] : open)
-    print(one.second, order);
+  unapplied all;
+  for (proto::LogEvent event; from.next(event);)
+    all.follow(event);
+  for (const auto& one : all.open())
+    print(one, order);
 }
 
 } // namespace
