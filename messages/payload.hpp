@@ -124,6 +124,9 @@ public:
 
   explicit operator bool() const { return data_ != nullptr; }
 
+  /// Whether there are numbers, and they are somewhere else.
+  bool is_absent() const { return !data_ && shape_.count > 0; }
+
 private:
   std::span<const std::byte> copy_of_device() const;
 

@@ -95,6 +95,8 @@ struct shard_state {
   std::vector<shard_group_terms> groups;
   std::vector<shard_group_part> parts;
   uint64_t first = 0; ///< Where its range of the parameters begins.
+  /// The optimiser's steps of each fragment, where there are several.
+  std::vector<uint64_t> fragment_steps{};
 };
 
 /// Where parameters lie in a file, one after the other.
@@ -183,7 +185,8 @@ bool inspect(Inspector& f, shard_state& x) {
     f.field("weights", x.weights),
     f.field("optimizer_steps", x.optimizer_steps),
     f.field("with_slots", x.with_slots), f.field("groups", x.groups),
-    f.field("parts", x.parts), f.field("first", x.first));
+    f.field("parts", x.parts), f.field("first", x.first),
+    f.field("fragment_steps", x.fragment_steps));
 }
 
 template <class Inspector>

@@ -17,6 +17,10 @@ namespace troupe {
 
 namespace {
 
+void add_fragments(const std::vector<uint64_t>& sizes, proto::Welcome& to) {
+  to.mutable_fragments()->Assign(sizes.begin(), sizes.end());
+}
+
 bool is_shard(const proto::Hello& hello) {
   return hello.role() == "ps";
 }
@@ -67,7 +71,7 @@ admission_actor::behavior_type admission_state::make_behavior() {
                           parts_.memory, parts_.whole, parts_.codec,
                           parts_.parameters * size_of(parts_.weights.type),
                           parts_.gpus, parts_.modules, parts_.activations,
-                          has_fragments()});
+                          !parts_.fragments.empty()});
     self_->monitor(listener_);
   }
   return {[this](const std::string& hello) {
@@ -177,7 +181,7 @@ gateway_actor admission_state::receive(const caf::actor_addr& caller) {
                   parts_.codec ? parts_.codec->compressed() : parts_.weights,
                   parts_.codec, parts_.frozen, parts_.modules,
                   parts_.activations, caller, parts_.patience, settled,
-                  has_fragments()});
+                  !parts_.fragments.empty()});
   expected_.push_back({out.address(), caller, settled});
   return out;
 }
@@ -263,11 +267,14 @@ void admission_state::let_in(const proto::Hello& hello,
   welcome.set_element_type(static_cast<uint32_t>(parts_.weights.type));
   if (worker)
     welcome.set_activations(parts_.activations.count);
-  welcome.set_fragments(worker && has_fragments());
+  if (worker)
+    add_fragments(parts_.fragments, welcome);
   if (is_shard(hello) && parts_.gpu_group)
     welcome.set_gpu_group(parts_.gpu_group->data(), parts_.gpu_group->size());
   if (!parts_.roster)
     return;
+  if (is_shard(hello) && hello.rank() < parts_.shard_fragments.size())
+    add_fragments(parts_.shard_fragments[hello.rank()], welcome);
   welcome.set_run_directory(parts_.run_directory);
   if (is_shard(hello)) // It asks the registrar.
     return;

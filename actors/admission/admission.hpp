@@ -48,9 +48,10 @@ struct admission_parts {
   path_offers paths;
   /// Memory for weights that peers on this host may read.
   std::shared_ptr<transport::shared_memory> memory;
-  payload_shape whole;        ///< All weights, as evaluators get them.
-  uint64_t parameters = 0;    ///< In `weights`; the rest are statistics.
-  transport::codec_ptr codec; ///< Compresses gradients; or null.
+  payload_shape whole;             ///< All weights, as evaluators get them.
+  uint64_t parameters = 0;         ///< In `weights`; the rest are statistics.
+  std::vector<uint64_t> fragments; ///< Elements of `weights` in each; or empty.
+  transport::codec_ptr codec;      ///< Compresses gradients; or null.
   payload frozen;         ///< Weights that are not trained; empty if all are.
   module_factory modules; ///< For workers; null: the server has none.
   payload_shape activations;       ///< The largest of them; empty: none.
@@ -61,6 +62,8 @@ struct admission_parts {
   shard_registrar_actor registrar;
   std::shared_ptr<const shard_roster> roster;
   std::vector<uint64_t> shard_counts; ///< Elements of each shard, by rank.
+  /// Of these, those in each fragment; or empty.
+  std::vector<std::vector<uint64_t>> shard_fragments;
   std::optional<transport::group_id> gpu_group; ///< For sums over NCCL.
   /// Where the run's files lie, for nodes that go on without this one; empty if
   /// none does.
@@ -89,8 +92,6 @@ public:
   admission_actor::behavior_type make_behavior();
 
 private:
-  bool has_fragments() const { return parts_.settings.training.fragments > 1; }
-
   /// A peer that has a gateway, but perhaps no link yet.
   struct visitor {
     caf::actor_addr gateway;

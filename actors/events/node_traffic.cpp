@@ -10,23 +10,37 @@ node_traffic::node_traffic(node_bytes weights, uint32_t workers)
   // nop
 }
 
-// Of a compressed gradient the lead sees its own part. That tells the size of
-// the whole, since the other parts are compressed the same way.
 void node_traffic::on_event(const event& entry) {
   if (!first_)
     first_ = entry.newest;
   newest_ = entry.newest;
   const auto* push = std::get_if<inputs::arrived>(&entry.what);
   if (push != nullptr && weights_.lead > 0)
-    of(push->header.id.worker).pushed += static_cast<double>(push->bytes) *
-                                         static_cast<double>(weights_.whole) /
-                                         static_cast<double>(weights_.lead);
-  for (const auto& answer : entry.decided.release)
-    of(answer.worker).got += bytes_of(answer.turn);
+    of(push->header.id.worker).pushed += all_of(*push);
+  for (const auto& answer : entry.decided.release) {
+    auto& its = of(answer.worker);
+    its.got += weights_for(answer.turn);
+    its.pushes = answer.turn.pushes;
+  }
+}
+
+// Of a gradient the lead sees its own part. That tells how much it is
+// compressed, like the other parts. Of a fragment the lead may have nothing.
+double node_traffic::all_of(const inputs::arrived& push) {
+  auto which = of(push.header.id.worker).pushes;
+  auto part_of = [which](const std::vector<uint64_t>& parts, uint64_t whole) {
+    return static_cast<double>(which < parts.size() ? parts[which] : whole);
+  };
+  auto whole = part_of(weights_.fragments, weights_.whole);
+  auto has_all = weights_.lead == weights_.whole;
+  auto own = has_all ? whole : part_of(weights_.lead_fragments, weights_.lead);
+  if (own > 0)
+    sent_share_ = static_cast<double>(push.bytes) / own;
+  return whole * sent_share_;
 }
 
 // Whoever goes on gets the fragment before the one that it pushes next.
-double node_traffic::bytes_of(const cores::fragment_turn& turn) const {
+double node_traffic::weights_for(const cores::fragment_turn& turn) const {
   const auto& all = weights_.fragments;
   auto before = turn.pushes > 0 ? turn.pushes - 1 : all.size() - 1;
   return static_cast<double>(

@@ -26,6 +26,8 @@ struct node_bytes {
   std::vector<uint64_t> beside{};
   /// Those of each fragment, where workers get one at a time.
   std::vector<uint64_t> fragments{};
+  /// Of these, those that the lead has, where it does not have all.
+  std::vector<uint64_t> lead_fragments{};
 };
 
 class node_traffic final : public event_subscriber {
@@ -48,13 +50,16 @@ private:
   struct worker_bytes {
     double pushed = 0; ///< To all shards together.
     double got = 0;    ///< From all shards together.
+    size_t pushes = 0; ///< The fragment of its next gradient.
   };
 
   worker_bytes& of(worker_id who);
-  double bytes_of(const cores::fragment_turn& turn) const;
+  double weights_for(const cores::fragment_turn& turn) const;
+  double all_of(const inputs::arrived& push);
 
   node_bytes weights_;
   std::vector<worker_bytes> workers_;
+  double sent_share_ = 1; ///< Of a gradient's bytes, where it is compressed.
   std::optional<version> first_;
   version newest_;
 };

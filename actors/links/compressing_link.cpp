@@ -37,12 +37,14 @@ public:
     self_->set_down_handler(
       [this](const caf::down_msg& down) { self_->quit(down.reason); });
     return {
-      [this](push_atom, const push_header& header,
+      [this](push_atom msg, const push_header& header,
              const payload& gradient) -> weights_result {
-        return self_->delegate(parts_.link, push_atom_v, header,
-                               compressed(header.id, gradient));
+        return ask(header.id.worker, msg, header,
+                   compressed(header.id, gradient));
       },
-      [this](pull_atom, const pull_header& header) { return pull(header); },
+      [this](pull_atom msg, const pull_header& header) {
+        return ask(header.worker, msg, header);
+      },
       [this](watch_atom, const watch_request& request) {
         return self_->delegate(parts_.link, watch_atom_v, request);
       },
@@ -53,15 +55,17 @@ public:
   }
 
 private:
-  // The first pull of a life begins the error feedback of that life.
-  weights_result pull(const pull_header& header) {
-    if (!parts_.feedback)
-      return self_->delegate(parts_.link, pull_atom_v, header);
+  /// An answer tells of which fragment the next gradient is. The first one of a
+  /// life begins the error feedback of that life.
+  template <class... Ts>
+  weights_result ask(worker_id who, const Ts&... request) {
     auto answer = self_->make_response_promise<release_header, payload>();
-    self_->request(parts_.link, caf::infinite, pull_atom_v, header)
+    self_->request(parts_.link, caf::infinite, request...)
       .then(
         [=, this](const release_header& given, const payload& weights) mutable {
-          parts_.feedback->begin(given.server, given.weights, header.worker);
+          if (parts_.feedback)
+            parts_.feedback->begin(given.server, given.weights, who);
+          fragment_ = given.fragment;
           answer.deliver(given, weights);
         },
         [=](const caf::error& why) mutable { answer.deliver(why); });
@@ -71,15 +75,16 @@ private:
   /// A gradient of another size than the model's is passed on as it is: the
   /// server decides about it.
   payload compressed(const push_id& id, const payload& gradient) {
-    const auto& codec = *parts_.codec;
-    if (!gradient || gradient.shape() != codec.plain())
+    const auto& codec = parts_.codec->of(fragment_);
+    if (!gradient || gradient.shape() != codec.plain() ||
+        codec.plain().count == 0)
       return gradient;
     auto memory = memory_.take_block();
     std::span<std::byte> to{memory.get(), codec.compressed().bytes()};
     auto from = numbers_of(gradient);
     if (parts_.feedback)
       parts_.feedback->pack(
-        parts_.range, id,
+        parts_.range + fragment_ % parts_.codec->fragments(), id,
         [&](std::span<const float> before, std::span<float> lost) {
           return codec.pack(from, before, lost, to);
         });
@@ -87,13 +92,14 @@ private:
       codec.pack(from, {}, {}, to);
     auto* data = memory.get();
     payload out{codec.compressed(), std::move(memory), data};
-    return parts_.unpacks ? unpacker_.unpack(out) : out;
+    return parts_.unpacks ? unpacker_.unpack(out, fragment_) : out;
   }
 
   pointer self_;
   compressing_link_parts parts_;
   payload_pool memory_;
   transport::unpacker unpacker_;
+  uint32_t fragment_ = 0; ///< Of the next gradient, as in a release_header.
 };
 
 } // namespace

@@ -23,8 +23,8 @@ struct compressing_link_parts {
   parameter_server_actor link; ///< Either end ends the other.
   transport::codec_ptr codec;
   std::shared_ptr<error_feedback> feedback; ///< Null: no error feedback.
-  size_t range = 0;                         ///< Of the error feedback.
-  bool unpacks = false;                     ///< The server is in this process.
+  size_t range = 0;     ///< Of the error feedback; that of the first fragment.
+  bool unpacks = false; ///< The server is in this process.
 };
 
 parameter_server_actor spawn_compressing_link(caf::actor_system& system,

@@ -94,7 +94,7 @@ void framed_gateway_state::push(const transport::frame& message) {
   ask<release_header>(door(), frame_kind::release, message.request, push_atom_v,
                       read_header<push_header>(message.header),
                       offered ? message.tensor
-                              : unpacker_.unpack(message.tensor));
+                              : unpacker_.unpack(message.tensor, fragment_));
 }
 
 // Only workers pull and push: evaluators need no modules.
@@ -138,9 +138,9 @@ void framed_gateway_state::ask(const parameter_server_actor& whom,
     .then(
       [this, answer, id](const Header& header, const payload& weights) {
         --open_;
-        auto gathered = !weights && weights.shape().count > 0;
-        channel_->send(gathered ? frame_kind::gathered : answer, id, header,
-                       weights);
+        note(header);
+        channel_->send(weights.is_absent() ? frame_kind::gathered : answer, id,
+                       header, weights);
       },
       [this, id](const caf::error& why) { refuse(id, why); });
 }

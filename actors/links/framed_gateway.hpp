@@ -47,6 +47,10 @@ private:
   const parameter_server_actor& door();
   void take_request();
 
+  /// Which fragment the next gradient is of.
+  void note(const release_header& given) { fragment_ = given.fragment; }
+  void note(const watch_header&) {}
+
   template <class Header, class... Ts>
   void ask(const parameter_server_actor& whom, transport::frame_kind answer,
            transfer_id id, const Ts&... request);
@@ -60,7 +64,8 @@ private:
   gateway_actor gateway_;
   frame_channel_ptr channel_;
   transport::unpacker unpacker_;
-  size_t open_ = 0; ///< Requests that the server has not answered.
+  uint32_t fragment_ = 0; ///< Of the next gradient, as in a release_header.
+  size_t open_ = 0;       ///< Requests that the server has not answered.
 };
 
 } // namespace troupe

@@ -60,7 +60,7 @@ framed_link_actor::behavior_type framed_link_state::make_behavior() {
 caf::result<release_header, payload>
 framed_link_state::push(const push_header& header, const payload& gradient) {
   auto answer = self_->make_response_promise<release_header, payload>();
-  auto offered = !gradient && gradient.shape() == expected_;
+  auto offered = gradient.is_absent() && gradient.shape() == expected_;
   channel_->send(offered ? frame_kind::offer : frame_kind::push,
                  open_.add(answer), header, gradient);
   return answer;
@@ -132,9 +132,9 @@ bool has_shape(const release_header& header, const payload_shape& shape,
 template <class Header>
 void framed_link_state::answer(const transport::frame& message) {
   auto header = transport::read_header<Header>(message.header);
-  auto has_numbers = message.kind != frame_kind::gathered;
+  auto gathered = message.kind == frame_kind::gathered;
   if (!open_.waits_for(message.request, header) ||
-      has_numbers != static_cast<bool>(message.tensor) ||
+      gathered != message.tensor.is_absent() ||
       !has_shape(header, message.tensor.shape(), expected_))
     throw transport::path_error{
       "the parameter server sent weights of another size"};

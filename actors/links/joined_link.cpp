@@ -79,7 +79,7 @@ auto joined_link_state::push(const push_header& header, const payload& gradient)
     parts_.exchange.exchange->offer(header.id, gradient);
   uint64_t first = 0;
   for (size_t k = 0; k < parts_.parts.size(); ++k) {
-    auto count = parts_.parts[k].count;
+    auto count = count_in(k, fragment_);
     ask(number, k, push_atom_v, header,
         offered ? payload{{parts_.type, count}, nullptr, nullptr}
                 : gradient.part(first, count));
@@ -162,23 +162,56 @@ void joined_link_state::collect_part(uint64_t number, size_t part,
 }
 
 void joined_link_state::join(open_request request) {
-  if (request.answers.back().shape() == whole_) // Modules keep the other parts.
-    return request.asks.deliver(std::move(request.header),
-                                request.answers.back());
-  if (!request.answers.back())
+  const auto& answers = request.answers;
+  if (answers.back().shape() == whole_) // Modules keep the other parts.
+    return deliver(request, answers.back());
+  if (answers.back().is_absent())
     return await_gathered(std::move(request));
-  if (auto view = views_.join(whole_, request.answers))
-    return request.asks.deliver(std::move(request.header), *view);
+  auto fragment = fragment_in(request.header);
+  payload_shape shape{parts_.type, 0};
+  for (size_t k = 0; k < answers.size(); ++k) {
+    if (answers[k].shape().count != count_in(k, fragment))
+      return request.asks.deliver(
+        caf::make_error(errc::protocol_violation,
+                        std::string{"a part of weights of another size"}));
+    shape.count += answers[k].shape().count;
+  }
+  if (auto view = fragment ? std::nullopt : views_.join(whole_, answers))
+    return deliver(request, *view);
   auto memory = memory_.take_block();
   auto* target = memory.get();
-  for (const auto& part : request.answers) {
+  for (const auto& part : answers) {
     auto bytes = part.host_bytes();
     std::memcpy(target, bytes.data(), bytes.size());
     target += bytes.size();
   }
   auto* data = memory.get();
-  request.asks.deliver(std::move(request.header),
-                       payload{whole_, std::move(memory), data});
+  deliver(request, payload{shape, std::move(memory), data});
+}
+
+void joined_link_state::deliver(const open_request& request,
+                                const payload& weights) {
+  fragment_ = request.header.fragment;
+  auto asks = request.asks;
+  asks.deliver(request.header, weights);
+}
+
+/// The fragment that an answer has; nothing: it has all of the weights.
+std::optional<uint32_t>
+joined_link_state::fragment_in(const release_header& header) const {
+  auto count = static_cast<uint32_t>(parts_.parts.back().fragments.size());
+  if (count == 0 || !header.goes_on)
+    return std::nullopt;
+  return (header.fragment + count - 1) % count;
+}
+
+/// The elements of a part that are in it; without one, all.
+uint64_t joined_link_state::count_in(size_t part,
+                                     std::optional<uint32_t> fragment) const {
+  const auto& [link, all, fragments] = parts_.parts[part];
+  return fragment && !fragments.empty()
+           ? fragments[*fragment % fragments.size()]
+           : all;
 }
 
 // All shards have made the same step, and give its weights to all nodes.
@@ -189,9 +222,7 @@ void joined_link_state::await_gathered(open_request request) {
       errc::protocol_violation, std::string{"weights without numbers"}));
   self_->request(parts_.exchange.front, caf::infinite, fetch_atom_v, of)
     .then(
-      [request](const payload& weights) mutable {
-        request.asks.deliver(request.header, weights);
-      },
+      [this, request](const payload& weights) { deliver(request, weights); },
       [request](const caf::error& why) mutable { request.asks.deliver(why); });
 }
 

@@ -4,7 +4,8 @@
 // into views. Where all nodes have GPUs that have met, shards are only offered
 // it, and add it up with others'. The parts of an answer are mapped side by
 // side where they lie in shared memory of this host, else copied into one
-// buffer. Calls to modules go to the shard that they name.
+// buffer. Some parts of a fragment may be empty. Calls to modules go to the
+// shard that they name.
 //
 // An actor beside the worker; made by its session client. It ends with the
 // first of its links that ends, and then ends the others.
@@ -25,6 +26,8 @@ struct joined_link_parts {
   struct part {
     parameter_server_actor link;
     uint64_t count = 0; ///< Elements of the weights.
+    /// Of each fragment of them; empty: there is only one.
+    std::vector<uint64_t> fragments{};
   };
 
   /// In the order of the weights. The last is the lead's, which gives the
@@ -70,6 +73,9 @@ private:
   void join(open_request request);
   void await_gathered(open_request request);
   bool takes(const payload& gradient) const;
+  std::optional<uint32_t> fragment_in(const release_header& header) const;
+  uint64_t count_in(size_t part, std::optional<uint32_t> fragment) const;
+  void deliver(const open_request& request, const payload& weights);
   void refuse(uint64_t number, const caf::error& why);
   template <class Atom, class Request>
   caf::result<module_answer> pass(Atom verb, const Request& request);
@@ -79,7 +85,8 @@ private:
   payload_shape whole_;
   payload_pool memory_;
   transport::side_by_side views_; ///< Valid as long as the links live.
-  uint64_t requests_ = 0;         ///< So far.
+  uint32_t fragment_ = 0; ///< Of the next gradient, as in a release_header.
+  uint64_t requests_ = 0; ///< So far.
   std::map<uint64_t, open_request> open_;
 };
 

@@ -237,10 +237,15 @@ void parameter_server_state::push_arrived(const arrived_push& push) {
                          leases_for_log(push),
                          errc::none,
                          {},
-                         compressed_bytes_ > 0 ? compressed_bytes_
-                                               : push.gradient.shape().bytes(),
+                         bytes_of(push),
                          push.norm},
          scheduler_.push(in_short(push.header)));
+}
+
+// Whoever takes gradients from their path has unpacked them.
+uint64_t parameter_server_state::bytes_of(const arrived_push& push) const {
+  return codec_ ? codec_->of(push.fragment).compressed().bytes()
+                : push.gradient.shape().bytes();
 }
 
 void parameter_server_state::pull_arrived(const pull_header& header) {

@@ -206,7 +206,8 @@ private:
 
   run_metrics_parts metrics_parts();
   node_bytes bytes_of_nodes() const;
-  uint64_t compressed_bytes() const;
+  transport::codec_ptr make_codec() const;
+  uint64_t bytes_of(const arrived_push& push) const;
   worker_requests_parts requests_parts();
   step_pipeline_parts pipeline_parts();
   version_feed_parts feed_parts();
@@ -260,7 +261,7 @@ private:
   std::shared_ptr<event_log_writer> log_; ///< Or null.
   std::shared_ptr<run_metrics> metrics_;
   std::shared_ptr<node_traffic> traffic_;
-  uint64_t compressed_bytes_; ///< Of a gradient on its way; 0: as it is.
+  transport::codec_ptr codec_;        ///< Of gradients on their way; or null.
   std::shared_ptr<turn_watch> turns_; ///< Or null.
   event_stream events_;
   worker_requests requests_;

@@ -66,7 +66,7 @@ parameter_server_state::parameter_server_state(pointer self,
                                            metrics_parts())),
     traffic_(std::make_shared<node_traffic>(bytes_of_nodes(),
                                             parts_.settings.cluster.workers)),
-    compressed_bytes_(compressed_bytes()), turns_(make_turn_watch(parts_)),
+    codec_(make_codec()), turns_(make_turn_watch(parts_)),
     requests_(*this, requests_parts()), pipeline_(*this, pipeline_parts()),
     feed_(*this, feed_parts()),
     checkpoints_(*this, schedule_parts(),
@@ -116,24 +116,28 @@ node_bytes parameter_server_state::bytes_of_nodes() const {
   };
   out.whole = layout.bytes();
   models::fragments cuts{layout, parts_.settings.training.fragments};
-  for (uint32_t k = 0; k < cuts.count(); ++k)
+  for (uint32_t k = 0; k < cuts.count(); ++k) {
     out.fragments.push_back(bytes_in(cuts.all(k)));
+    out.lead_fragments.push_back(bytes_in({0, model_.shape(k).count}));
+  }
   out.lead = parts_.remote_shards() > 0 ? bytes_in(ranges.front()) : out.whole;
   if (cluster.topology == config::topology_kind::peers)
     std::ranges::transform(ranges, std::back_inserter(out.beside), bytes_in);
   return out;
 }
 
-// Whoever takes gradients from their path has unpacked them.
-uint64_t parameter_server_state::compressed_bytes() const {
+transport::codec_ptr parameter_server_state::make_codec() const {
   if (!model_.has_weights())
-    return 0;
+    return nullptr;
   const auto& layout = *model_.layout();
   auto statistics = layout.count() - layout.parameter_count();
-  auto codec = transport::make_codec(
+  std::vector<uint64_t> fragments;
+  auto count = parts_.settings.training.fragments;
+  for (uint32_t k = 0; count > 1 && k < count; ++k)
+    fragments.push_back(model_.shape(k).count);
+  return transport::make_codec(
     config::parse_compression(parts_.settings.cluster.compression),
-    model_.shape().count - statistics, statistics);
-  return codec ? codec->compressed().bytes() : 0;
+    model_.shape().count - statistics, statistics, fragments);
 }
 
 worker_requests_parts parameter_server_state::requests_parts() {

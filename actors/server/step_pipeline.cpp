@@ -76,7 +76,7 @@ bool step_pipeline::add_up(step next) {
   offered.makes = next.what.makes;
   double all = 0;
   for (size_t i = 0; i < next.gradients.size(); ++i)
-    if (!next.gradients[i] && parts_.exchange) {
+    if (next.gradients[i].is_absent() && parts_.exchange) {
       offered.gradients.push_back(next.what.gradients[i]);
       offered.shares.push_back(next.what.shares[i]);
       all += next.shares[i];
@@ -105,7 +105,7 @@ void step_pipeline::use_sum(step& next, const payload& sum, double share) {
   std::vector<payload> gradients;
   std::vector<double> shares;
   for (size_t i = 0; i < next.gradients.size(); ++i)
-    if (next.gradients[i]) {
+    if (!next.gradients[i].is_absent()) {
       gradients.push_back(next.gradients[i]);
       shares.push_back(next.shares[i]);
     }

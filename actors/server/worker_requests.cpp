@@ -96,7 +96,7 @@ void worker_requests::accept(const push_header& header, const payload& gradient,
     parts_.shards->refuse(id, header.id);
     return asks.deliver(refuse(push, why));
   }
-  hold(id, asks, !push.gradient);
+  hold(id, asks, push.gradient.is_absent());
   lead_.attempt([&] { look_into(id, std::move(push)); });
 }
 
@@ -218,7 +218,7 @@ errc worker_requests::check(const arrived_push& push) const {
   if (!push.from)
     return errc::protocol_violation;
   const auto& gradient = push.gradient;
-  auto here = gradient || gradient.shape().bytes() == 0 || parts_.takes_offers;
+  auto here = !gradient.is_absent() || parts_.takes_offers;
   return here && parts_.model->fits(gradient, push.fragment) ? errc::none
                                                              : errc::wrong_size;
 }

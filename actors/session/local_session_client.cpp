@@ -14,7 +14,7 @@ local_session_client_state::local_session_client_state(
   const auto& [codec, store] = parts_.packs;
   if (codec && codec->how().has_error_feedback())
     feedback_ =
-      std::make_shared<error_feedback>(std::vector{codec->numbers()}, store);
+      std::make_shared<error_feedback>(codec->numbers_of_fragments(), store);
 }
 
 void local_session_client_state::start() {

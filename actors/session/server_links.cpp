@@ -11,6 +11,8 @@
 #include "config/text/value.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -20,13 +22,16 @@ namespace {
 
 /// How gradients for this server are compressed; null: not at all.
 transport::codec_ptr codec_of(const proto::Welcome& welcome) {
-  if (welcome.compressed_parameters() > welcome.parameters())
+  auto rest = welcome.parameters() - welcome.compressed_parameters();
+  const auto& fragments = welcome.fragments();
+  if (welcome.compressed_parameters() > welcome.parameters() ||
+      (!fragments.empty() && *fragments.rbegin() < rest))
     throw transport::path_error("its numbers of parameters do not agree");
   for (const auto& one : welcome.description().settings())
     if (one.key() == "cluster.compression")
-      return transport::make_codec(
-        config::parse_compression(one.value()), welcome.compressed_parameters(),
-        welcome.parameters() - welcome.compressed_parameters());
+      return transport::make_codec(config::parse_compression(one.value()),
+                                   welcome.compressed_parameters(), rest,
+                                   fragments);
   return nullptr;
 }
 
@@ -36,6 +41,12 @@ bool has_segments(const proto::Welcome& welcome) {
     if (one.key() == "parallel.mode")
       return one.value() != config::print(config::parallel_mode::data_parallel);
   return false;
+}
+
+bool adds_up(const server_links::server& one) {
+  const auto& sizes = one.fragments;
+  auto all = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
+  return sizes.empty() || all == one.weights.count;
 }
 
 } // namespace
@@ -60,7 +71,9 @@ void server_links::describe(size_t index, const proto::Welcome& welcome,
   one.weights = {static_cast<element_type>(welcome.element_type()),
                  welcome.parameters()};
   one.activations = {one.weights.type, welcome.activations()};
-  one.has_fragments = welcome.fragments();
+  one.fragments.assign(welcome.fragments().begin(), welcome.fragments().end());
+  if (!adds_up(one))
+    throw transport::path_error("its fragments are not what it has");
   if (is_worker)
     one.codec = codec_of(welcome);
 }
@@ -74,7 +87,7 @@ transport::path_terms server_links::terms(size_t index,
   out.whole = {one.weights.type, welcome.region()};
   out.sent = one.codec ? one.codec->compressed() : one.weights;
   out.most_activations = welcome.activations();
-  out.has_fragments = one.has_fragments;
+  out.has_fragments = !one.fragments.empty();
   // Segments begin on complete weights, and end together.
   if (is_worker && !has_segments(welcome))
     out.overlap = overlap;
@@ -95,7 +108,7 @@ const framed_link_actor& server_links::tie(size_t index,
     system_, placement::scheduled, gateway,
     way ? make_path_channel(std::move(way))
         : make_chunk_channel(one.weights, gateway, one.activations,
-                             one.has_fragments),
+                             !one.fragments.empty()),
     one.weights);
   return one.link;
 }
@@ -113,7 +126,8 @@ std::vector<uint64_t> server_links::counts_with_feedback() const {
     return {};
   std::vector<uint64_t> out;
   for (const auto& one : in_order())
-    out.push_back(one.codec->numbers());
+    std::ranges::copy(one.codec->numbers_of_fragments(),
+                      std::back_inserter(out));
   return out;
 }
 
@@ -122,13 +136,16 @@ server_links::join(const std::shared_ptr<error_feedback>& feedback,
                    const node_exchange& exchange) {
   joined_link_parts parts;
   parts.exchange = exchange;
+  size_t ranges = 0; // Of the error feedback.
   for (const auto& one : in_order()) {
     parameter_server_actor to = one.link;
-    if (one.codec)
-      to = spawn_compressing_link(
-        system_, {to, one.codec, feedback, parts.parts.size(), false});
+    if (one.codec) {
+      to = spawn_compressing_link(system_,
+                                  {to, one.codec, feedback, ranges, false});
+      ranges += one.codec->fragments();
+    }
     parts.type = one.weights.type;
-    parts.parts.push_back({to, one.weights.count});
+    parts.parts.push_back({to, one.weights.count, one.fragments});
   }
   if (parts.parts.size() == 1)
     return parts.parts.front().link;

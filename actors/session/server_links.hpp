@@ -26,10 +26,10 @@ public:
     framed_link_actor link; ///< Null until it is tied.
     std::string path;
     payload_shape weights;
-    payload_shape activations;  ///< The largest of them; empty: none.
-    bool has_fragments = false; ///< As in path_terms.
-    transport::codec_ptr codec; ///< Compresses gradients; or null.
-    gradient_way way;           ///< On which gradients leave.
+    payload_shape activations;       ///< The largest of them; empty: none.
+    std::vector<uint64_t> fragments; ///< Elements in each; or empty.
+    transport::codec_ptr codec;      ///< Compresses gradients; or null.
+    gradient_way way;                ///< On which gradients leave.
   };
 
   explicit server_links(caf::actor_system& system) : system_(system) {

@@ -26,6 +26,12 @@ config::scalar_type dtype_of(const payload_shape& shape) {
                                              : config::scalar_type::float32;
 }
 
+std::optional<models::fragments> cuts_of(const remote_shard_parts& parts) {
+  if (parts.fragments.empty())
+    return std::nullopt;
+  return models::fragments{parts.fragments};
+}
+
 /// Concatenated in one buffer: weights, then slots.
 at::Tensor part_of(const at::Tensor& state, uint64_t count, size_t index) {
   return state.narrow(0, static_cast<int64_t>(count * index),
@@ -35,9 +41,7 @@ at::Tensor part_of(const at::Tensor& state, uint64_t count, size_t index) {
 } // namespace
 
 remote_shard_state::remote_shard_state(pointer self, remote_shard_parts parts)
-  : self_(self), parts_(std::move(parts)),
-    model_(parts_.settings, dtype_of(parts_.weights),
-           {0, parts_.weights.count}),
+  : self_(self), parts_(std::move(parts)), cuts_(cuts_of(parts_)),
     versions_(parts_.weights.count, dtype_of(parts_.weights),
               models::device_named(parts_.settings.device), parts_.memory,
               true) {
@@ -105,8 +109,10 @@ auto remote_shard_state::push(const push_header& header, const payload& part)
   if (auto err = unwelcome(header.id.worker, header.id.life))
     return err;
   request_id id{header.id.worker, header.id.life, header.request};
-  auto offered = !part && parts_.exchange;
-  if (!(part || offered) || part.shape() != parts_.weights) {
+  auto fragment = turns_[header.id.worker];
+  payload_shape expected{parts_.weights.type, count_of(fragment)};
+  auto offered = part.is_absent();
+  if (part.shape() != expected || (offered && !parts_.exchange)) {
     report({parts_.rank, id, header.id, errc::wrong_size});
     return caf::make_error(errc::wrong_size,
                            std::string{"part of a gradient does not have the "
@@ -123,9 +129,10 @@ auto remote_shard_state::push(const push_header& header, const payload& part)
   part_report found{parts_.rank, id, header.id,
                     offered ? errc::none : errc::not_finite};
   auto& held = held_[header.id];
+  held = {part, fragment, offered};
   if (!offered) {
-    held = versions_.place(part);
-    auto facts = model_.look_at(held);
+    held.numbers = versions_.place(part);
+    auto facts = model_.look_at(held.numbers, fragment);
     if (facts.is_sound)
       found.refused = errc::none;
     found.squares.assign(facts.squares.parts().begin(),
@@ -223,14 +230,16 @@ auto remote_shard_state::gradients_of(const shard_step& order) const
   double offered = 0;
   for (size_t i = 0; i < order.gradients.size(); ++i) {
     const auto& held = held_.at(order.gradients[i]);
-    if (!held) {
+    if (held.offered) {
       offered += order.shares[i];
       continue;
     }
-    out.all.push_back(held);
+    out.all.push_back(held.numbers);
     out.shares.push_back(order.shares[i]);
+    if (cuts_)
+      out.fragments.push_back(held.fragment);
   }
-  if (offered > 0) {
+  if (offered > 0) { // Workers offer what is of all the weights.
     out.all.push_back(sum_);
     out.shares.push_back(offered);
     out.have_sum = true;
@@ -260,7 +269,7 @@ remote_shard_state::squares(const shard_step& order) {
   return answer_in_order<shard_squares>([this, order] {
     auto of = gradients_of(order);
     shard_squares out;
-    auto sum = model_.squares(of.all, of.shares);
+    auto sum = model_.squares(of.mean());
     out.parts.assign(sum.parts().begin(), sum.parts().end());
     return out;
   });
@@ -274,26 +283,38 @@ remote_shard_state::measure(const shard_step& order) {
       throw run_error("told to measure parameters, of which its optimiser "
                       "makes no use");
     return to_message(
-      model_.measure(versions_.newest_flat(), of.all, of.shares, order.scale));
+      model_.measure(versions_.newest_flat(), of.mean(), order.scale));
   });
 }
 
 void remote_shard_state::make(const shard_step& order) try {
-  auto [gradients, shares, have_sum] = gradients_of(order);
+  auto of = gradients_of(order);
   auto next = versions_.step_buffer();
-  model_.apply(next, versions_.newest_flat(), gradients, shares,
-               terms_of(order));
+  model_.apply(next, versions_.newest_flat(), of.mean(), terms_of(order));
   versions_.publish(order.makes, std::move(next));
   version_ = order.makes;
   for (const auto& id : order.gradients)
     held_.erase(id);
-  if (!have_sum)
+  if (!of.have_sum)
     return;
   sum_ = {};
   gathered_ = version_;
   parts_.exchange.exchange->gather(version_, versions_.newest());
 } catch (const std::exception& err) {
   self_->quit(caf::make_error(errc::failed, one_line(err)));
+}
+
+uint64_t remote_shard_state::count_of(uint32_t fragment) const {
+  return cuts_ ? cuts_->all(fragment).count : parts_.weights.count;
+}
+
+/// Whoever goes on gets the fragment that it has pushed.
+payload remote_shard_state::weights_for(const release_header& header) const {
+  auto out = versions_.newest();
+  if (!cuts_ || !header.goes_on)
+    return out;
+  auto range = cuts_->all(cuts_->before(header.fragment));
+  return out.part(range.first, range.count);
 }
 
 // A request that is missing was given up by its worker.
@@ -309,9 +330,10 @@ void remote_shard_state::release(const request_id& id,
     return;
   auto [_, asks, offered] = std::move(found->second);
   requests_.erase(found);
+  turns_[id.worker] = header.fragment;
   auto by_gather = offered && gathered_ == version_;
   asks.deliver(header, by_gather ? payload{parts_.weights, nullptr, nullptr}
-                                 : versions_.newest());
+                                 : weights_for(header));
 }
 
 void remote_shard_state::leave(worker_id who, life_number life) {
@@ -341,7 +363,8 @@ void remote_shard_state::begin(transfer_id id, const shard_state& state,
             dtype_of(parts_.weights),
             {0, parts_.weights.count},
             groups_of(state),
-            {0, parts_.across}};
+            cuts_,
+            parts_.across};
   arriving_.emplace(shape);
   arriving_id_ = id;
   arriving_state_ = state;
@@ -371,10 +394,11 @@ void remote_shard_state::load(const payload& flat) {
   versions_.publish(version_, std::move(weights));
   if (!arriving_state_.with_slots)
     return;
-  auto slots = model_.optimizer()->slots();
-  for (size_t i = 0; i < slots.size(); ++i)
-    slots[i].flat = part_of(state, count, i + 1);
-  model_.load(slots, arriving_state_.optimizer_steps);
+  std::vector<models::named_slot> slots;
+  for (auto& name : model_.slot_names())
+    slots.push_back({std::move(name), part_of(state, count, slots.size() + 1)});
+  model_.load(slots, arriving_state_.optimizer_steps,
+              arriving_state_.fragment_steps);
 }
 
 // A version never changes, so it needs no copy; the next step changes the
@@ -382,7 +406,9 @@ void remote_shard_state::load(const payload& flat) {
 void remote_shard_state::send_state(transfer_id id,
                                     const state_request& request) {
   if (request.average) {
-    auto state = copy_state(model_.average_slot());
+    auto average = model_.average();
+    auto state =
+      copy_state(average ? std::span{&*average, 1} : std::span<at::Tensor>{});
     state.host_bytes(); // A chunk could not tell of a GPU that has failed.
     leaving_.begin(id, state, to_registrar());
   } else if (request.weights.parts.empty())
@@ -395,7 +421,10 @@ void remote_shard_state::send_state(transfer_id id,
 // exist, the registrar gets the whole copy.
 void remote_shard_state::write_state(transfer_id id,
                                      const state_request& places) {
-  auto state = copy_state(model_.optimizer()->slots());
+  std::vector<at::Tensor> slots;
+  for (auto& slot : model_.slots())
+    slots.push_back(std::move(slot.flat));
+  auto state = copy_state(slots);
   auto tell = [this, id](const std::string& trouble) {
     self_->send(parts_.registrar, write_atom_v, parts_.rank, id, trouble);
   };
@@ -413,8 +442,8 @@ void remote_shard_state::write_state(transfer_id id,
       [tell](const caf::error& why) { tell(text_of(why)); });
 }
 
-payload remote_shard_state::copy_state(
-  const std::vector<models::named_slot>& slots) const {
+payload
+remote_shard_state::copy_state(std::span<const at::Tensor> slots) const {
   auto count = parts_.weights.count;
   auto weights = versions_.newest_flat();
   auto state = models::guarded("copying the state of a shard", [&] {
@@ -423,7 +452,7 @@ payload remote_shard_state::copy_state(
   });
   copy_numbers(part_of(state, count, 0), weights);
   for (size_t i = 0; i < slots.size(); ++i)
-    copy_numbers(part_of(state, count, i + 1), slots[i].flat);
+    copy_numbers(part_of(state, count, i + 1), slots[i]);
   return to_payload(std::move(state));
 }
 

@@ -11,11 +11,12 @@
 #include "actors/runtime/exchange_front.hpp"
 #include "actors/segments/module_roster.hpp"
 #include "actors/shards/piece_writer.hpp"
-#include "actors/shards/shard_model.hpp"
 #include "actors/shards/weights_versions.hpp"
+#include "actors/weights/fragment_models.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/chunked/chunked.hpp"
 #include "messages/transport/chunked/outgoing.hpp"
+#include "models/layout/fragments.hpp"
 #include "models/optim/lanes.hpp"
 
 #include <deque>
@@ -23,6 +24,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,8 +34,10 @@ struct remote_shard_parts {
   shard_id rank; ///< 1 or more.
   config::training_settings settings;
   payload_shape weights; ///< The shape of its range.
-  int threads = 1;       ///< Intra-op threads, if actors share one.
-  models::lanes across;  ///< Threads that share each pass over the weights.
+  /// Of each fragment, the elements in its range; empty: there is only one.
+  std::vector<uint64_t> fragments{};
+  int threads = 1;      ///< Intra-op threads, if actors share one.
+  models::lanes across; ///< Threads that share each pass over the weights.
   payload_memory_ptr memory = heap_memory(); ///< For versions of the weights.
   shard_registrar_actor registrar;
   module_roster_ptr modules; ///< Beside it; or null.
@@ -64,15 +68,27 @@ private:
     bool offered = false; ///< Its gradient was; so its weights are gathered.
   };
 
+  /// A gradient, or one that is only offered.
+  struct held_gradient {
+    payload numbers;
+    uint32_t fragment = 0;
+    bool offered = false;
+  };
+
   struct step_gradients {
     std::vector<payload> all;
     std::vector<double> shares;
+    std::vector<uint32_t> fragments;
     bool have_sum = false; ///< The last one.
+
+    mean_of mean() const { return {all, shares, fragments}; }
   };
 
   weights_result push(const push_header& header, const payload& part);
   weights_result pull(const pull_header& header);
   caf::error unwelcome(worker_id who, life_number life) const;
+  uint64_t count_of(uint32_t fragment) const;
+  payload weights_for(const release_header& header) const;
   void report(part_report part);
   weights_result hold(const request_id& id, bool offered = false);
   void close(worker_id who, errc why, const std::string& text);
@@ -95,7 +111,7 @@ private:
   void leave(worker_id who, life_number life);
   void send_state(transfer_id id, const state_request& request);
   void write_state(transfer_id id, const state_request& places);
-  payload copy_state(const std::vector<models::named_slot>& slots) const;
+  payload copy_state(std::span<const at::Tensor> slots) const;
   void end_training();
 
   auto to_registrar() {
@@ -108,14 +124,17 @@ private:
   pointer self_;
   remote_shard_parts parts_;
   lead_actor lead_;
-  shard_model model_;
+  std::optional<models::fragments> cuts_; ///< Nothing: there is only one.
+  fragment_models model_;
   weights_versions versions_;
   version version_;
   uint64_t first_ = 0; ///< Where its range of the parameters begins.
   std::map<worker_id, request> requests_;
   std::map<worker_id, life_number> gone_; ///< The last life that has ended.
   std::map<worker_id, push_id> last_;     ///< The last gradient of each worker.
-  std::map<push_id, payload> held_;       ///< Empty: it is only offered.
+  std::map<push_id, held_gradient> held_;
+  /// Of which fragment the next gradient of each worker is.
+  std::map<worker_id, uint32_t> turns_;
   bool adds_up_ = false; ///< A sum is under way, or has failed.
   payload sum_;          ///< Of the next step's offered gradients.
   version gathered_;     ///< The newest version that all have got.

@@ -208,16 +208,6 @@ models::exact_sum shard_model::squares(std::span<const payload> gradients,
   });
 }
 
-std::vector<models::named_slot> shard_model::average_slot() const {
-  if (!optimizer_)
-    return {};
-  auto all = optimizer_->slots();
-  std::erase_if(all, [](const models::named_slot& slot) {
-    return slot.name != models::average_slot_name;
-  });
-  return all;
-}
-
 std::vector<payload> shard_model::copy_slots() const {
   std::vector<payload> out;
   if (!optimizer_)

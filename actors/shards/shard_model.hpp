@@ -116,9 +116,6 @@ public:
   /// The optimiser; null without weights.
   const models::optimizer* optimizer() const { return optimizer_.get(); }
 
-  /// The slot of the average of the weights; none if there is no average.
-  std::vector<models::named_slot> average_slot() const;
-
   /// Copies of the optimiser's slots, in their order, which steps do not
   /// change. On a GPU they lie there until somebody asks for the host's bytes,
   /// which hold up no step. Throws `run_error`.

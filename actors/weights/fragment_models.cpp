@@ -7,40 +7,62 @@
 #include <ATen/ops/cat.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace troupe {
 
 fragment_models::fragment_models(const config::training_settings& settings,
-                                 const models::flat_layout& layout,
+                                 config::scalar_type dtype,
                                  const models::element_range& range,
-                                 range_passes passes) {
-  all_.emplace_back(settings, layout.dtype(), range,
-                    models::within(models::groups_of(layout, settings), range),
-                    std::move(passes));
+                                 const models::parameter_groups& groups,
+                                 std::optional<models::fragments> cuts,
+                                 const models::lanes& across)
+  : cuts_(std::move(cuts)) {
+  auto all = cuts_ ? *cuts_ : models::fragments{std::array{range.count}};
+  for (uint32_t k = 0; k < all.count(); ++k) {
+    const auto& its = all.parameters(k);
+    auto first = range.first + its.first;
+    if (its.count > 0)
+      all_.emplace_back(
+        settings, dtype, models::element_range{first, its.count},
+        models::within(groups, its), range_passes{first, across});
+    else
+      all_.emplace_back();
+    if (first_ == nullptr)
+      first_ = all_.back().optimizer();
+  }
+  steps_.resize(all_.size());
 }
 
-fragment_models::fragment_models(const config::training_settings& settings,
-                                 const models::flat_layout& layout,
-                                 const models::lanes& across) {
-  cuts_.emplace(layout, settings.fragments);
-  auto groups = models::groups_of(layout, settings);
-  for (uint32_t k = 0; k < cuts_->count(); ++k) {
-    const auto& range = cuts_->parameters(k);
-    all_.emplace_back(settings, layout.dtype(), range,
-                      models::within(groups, range),
-                      range_passes{range.first, across});
-  }
+/// The steps of a fragment, where those of all are known.
+uint64_t fragment_models::steps_in(std::span<const uint64_t> of_fragments,
+                                   size_t which, uint64_t otherwise) const {
+  return of_fragments.size() == all_.size() ? of_fragments[which] : otherwise;
 }
 
 void fragment_models::load(const models::flat_layout& whole,
                            const models::loaded_checkpoint& from) {
-  const auto& steps = from.manifest.optimizer().fragment_steps();
-  auto fits = static_cast<size_t>(steps.size()) == all_.size();
-  for (size_t k = 0; k < all_.size(); ++k)
-    all_[k].load(whole, from,
-                 fits ? steps.at(static_cast<int>(k))
-                      : from.manifest.optimizer().steps());
+  const auto& record = from.manifest.optimizer();
+  for (size_t k = 0; k < all_.size(); ++k) {
+    steps_[k] = steps_in(record.fragment_steps(), k, record.steps());
+    if (all_[k].optimizer() != nullptr)
+      all_[k].load(whole, from, steps_[k]);
+  }
+}
+
+void fragment_models::load(const std::vector<models::named_slot>& slots,
+                           uint64_t steps,
+                           std::span<const uint64_t> of_fragments) {
+  for (uint32_t k = 0; k < all_.size(); ++k) {
+    steps_[k] = steps_in(of_fragments, k, steps);
+    if (all_[k].optimizer() == nullptr)
+      continue;
+    auto its = slots;
+    for (auto& slot : its)
+      slot.flat = own(slot.flat, k);
+    all_[k].load(its, steps_[k]);
+  }
 }
 
 at::Tensor fragment_models::own(const at::Tensor& whole,
@@ -63,10 +85,13 @@ auto fragment_models::part_of(const mean_of& mean, uint32_t fragment) const
   return out;
 }
 
-/// @param use Takes each fragment that has gradients, and these.
+/// @param use Takes each fragment of which there are numbers here and
+/// gradients, and these.
 template <class Use>
 void fragment_models::for_each(const mean_of& mean, Use use) const {
   for (uint32_t k = 0; k < all_.size(); ++k) {
+    if (all_[k].optimizer() == nullptr)
+      continue;
     auto its = part_of(mean, k);
     if (!its.gradients.empty())
       use(k, its);
@@ -100,38 +125,30 @@ fragment_models::measure(const at::Tensor& current, const mean_of& mean,
 
 void fragment_models::apply(const at::Tensor& next, const at::Tensor& current,
                             const mean_of& mean, const step_terms& with) {
-  if (!cuts_) {
-    if (has_weights())
-      all_.front().apply(next, current, mean.gradients, mean.shares, with);
-    return;
-  }
-  for (uint32_t k = 0; k < all_.size(); ++k)
-    if (auto its = part_of(mean, k); !its.gradients.empty())
+  for (uint32_t k = 0; k < all_.size(); ++k) {
+    auto its = part_of(mean, k);
+    if (!its.gradients.empty()) {
       all_[k].apply(own(next, k), own(current, k), its.gradients, its.shares,
                     with);
-    else if (next.const_data_ptr() != current.const_data_ptr())
+      ++steps_[k];
+    } else if (next.const_data_ptr() != current.const_data_ptr()) {
       copy_numbers(own(next, k), own(current, k));
+    }
+  }
 }
 
 uint64_t fragment_models::steps() const {
-  uint64_t out = 0;
-  for (const auto& one : all_)
-    out = std::max(out, one.optimizer()->steps());
-  return out;
+  return has_weights() ? std::ranges::max(steps_) : 0;
 }
 
 std::vector<uint64_t> fragment_models::steps_of_fragments() const {
-  std::vector<uint64_t> out;
-  if (cuts_)
-    for (const auto& one : all_)
-      out.push_back(one.optimizer()->steps());
-  return out;
+  return cuts_ ? steps_ : std::vector<uint64_t>{};
 }
 
 std::vector<std::string> fragment_models::slot_names() const {
   std::vector<std::string> out;
   if (has_weights())
-    for (auto& one : first().slots())
+    for (auto& one : first_->slots())
       out.push_back(std::move(one.name));
   return out;
 }
@@ -139,11 +156,12 @@ std::vector<std::string> fragment_models::slot_names() const {
 /// One slot as a whole.
 at::Tensor fragment_models::slot(size_t which) const {
   if (!cuts_)
-    return first().slots()[which].flat;
+    return first_->slots()[which].flat;
   return models::guarded("copying the optimiser's state", [&] {
     std::vector<at::Tensor> parts;
     for (const auto& one : all_)
-      parts.push_back(one.optimizer()->slots()[which].flat);
+      if (one.optimizer() != nullptr)
+        parts.push_back(one.optimizer()->slots()[which].flat);
     return at::cat(parts);
   });
 }

@@ -1,10 +1,13 @@
 #pragma once
-// The lead's optimiser, which may consist of several: where workers exchange
-// fragments of the weights (models/layout/fragments.hpp), each fragment has one
-// of its own, since a step may have gradients of some fragments only. The state
-// of the others, and their weights, then stay as they are.
+// The optimiser of a server, which may consist of several: where workers
+// exchange fragments of the weights (models/layout/fragments.hpp), each
+// fragment has one of its own, since a step may have gradients of some
+// fragments only. The state of the others, and their weights, then stay as they
+// are. Of several servers each has its part of a fragment, which may be
+// nothing; gradients of it are then empty payloads.
 //
-// A member of the lead's model. No actors. Not thread-safe; one owner.
+// A member of the lead's model or of a remote shard's state. No actors. Not
+// thread-safe; one owner.
 
 #include "actors/shards/shard_model.hpp"
 #include "messages/payload.hpp"
@@ -33,24 +36,28 @@ public:
   /// No weights at all (`--gradients none`).
   fragment_models() = default;
 
-  /// One for all of the range. @param passes As for shard_model.
+  /// @param range Of the whole; all buffers begin where it does.
+  /// @param groups Those of the range, as for shard_model.
+  /// @param cuts The fragments of the range; nothing: there is only one.
   fragment_models(const config::training_settings& settings,
-                  const models::flat_layout& layout,
-                  const models::element_range& range, range_passes passes);
-
-  /// One for each fragment of the settings, of the whole network.
-  /// Throws `usage_error` if these are too many.
-  fragment_models(const config::training_settings& settings,
-                  const models::flat_layout& layout,
+                  config::scalar_type dtype, const models::element_range& range,
+                  const models::parameter_groups& groups,
+                  std::optional<models::fragments> cuts,
                   const models::lanes& across);
 
   /// Continues with the state of a checkpoint, as shard_model.
   void load(const models::flat_layout& whole,
             const models::loaded_checkpoint& from);
 
-  bool has_weights() const { return !all_.empty(); }
+  /// Continues with the slots of another server that had this range.
+  /// @param of_fragments The steps of each; if these are other fragments, each
+  /// has made `steps`.
+  void load(const std::vector<models::named_slot>& slots, uint64_t steps,
+            std::span<const uint64_t> of_fragments);
 
-  /// The fragments; nothing if there is only one.
+  bool has_weights() const { return first_ != nullptr; }
+
+  /// The fragments of the range; nothing if there is only one.
   const std::optional<models::fragments>& cuts() const { return cuts_; }
 
   /// What a gradient of the fragment has of the parameters, looked at.
@@ -59,9 +66,7 @@ public:
   /// The squares of a step's mean gradient.
   models::exact_sum squares(const mean_of& mean) const;
 
-  bool has_factors() const {
-    return has_weights() && all_.front().has_factors();
-  }
+  bool has_factors() const { return has_weights() && first_->has_factors(); }
 
   /// The squares of each parameter in the step; begins the step.
   std::vector<models::parameter_squares>
@@ -71,7 +76,7 @@ public:
   void apply(const at::Tensor& next, const at::Tensor& current,
              const mean_of& mean, const step_terms& with);
 
-  std::string_view name() const { return first().name(); }
+  std::string_view name() const { return first_->name(); }
 
   /// Steps of the fragment that has had the most.
   uint64_t steps() const;
@@ -98,16 +103,18 @@ private:
     std::vector<double> shares;
   };
 
-  const models::optimizer& first() const { return *all_.front().optimizer(); }
-
   at::Tensor slot(size_t which) const;
+  uint64_t steps_in(std::span<const uint64_t> of_fragments, size_t which,
+                    uint64_t otherwise) const;
   its_mean part_of(const mean_of& mean, uint32_t fragment) const;
   at::Tensor own(const at::Tensor& whole, uint32_t fragment) const;
   template <class Use>
   void for_each(const mean_of& mean, Use use) const;
 
   std::optional<models::fragments> cuts_;
-  std::vector<shard_model> all_;
+  std::vector<shard_model> all_; ///< Without weights where a fragment is empty.
+  std::vector<uint64_t> steps_;  ///< Of each fragment, empty ones too.
+  const models::optimizer* first_ = nullptr; ///< That has weights; or null.
 };
 
 } // namespace troupe

@@ -139,8 +139,11 @@ make_beginnings(const config::training_settings& settings, int64_t classes,
     if (from == nullptr)
       return shard_beginning{std::move(state),
                              to_payload(range_of(first, range))};
+    const auto& record = from->manifest.optimizer();
     state.weights = version{from->manifest.step()};
-    state.optimizer_steps = from->manifest.optimizer().steps();
+    state.optimizer_steps = record.steps();
+    state.fragment_steps.assign(record.fragment_steps().begin(),
+                                record.fragment_steps().end());
     state.with_slots = state.optimizer_steps > 0;
     return shard_beginning{std::move(state),
                            shard_state_of(settings, layout, range, *from)};
@@ -188,9 +191,15 @@ server_model::server_model(const config::training_settings& settings,
   versions_ = std::make_unique<weights_versions>(
     own_range().count, layout_->dtype(), device_, std::move(memory),
     with.remote_readers);
-  part_ = settings.fragments > 1
-            ? fragment_models{settings, *layout_, with.across}
-            : fragment_models{settings, *layout_, range, {first_, with.across}};
+  std::optional<models::fragments> cuts;
+  if (settings.fragments > 1)
+    cuts = models::fragments{*layout_, settings.fragments}.within(own_range());
+  part_ = {settings,
+           layout_->dtype(),
+           range,
+           models::within(models::groups_of(*layout_, settings), range),
+           std::move(cuts),
+           with.across};
 }
 
 payload_shape server_model::shape() const {

@@ -45,15 +45,12 @@ void error_feedback::pack(size_t which, const push_id& id,
 
 const std::vector<float>*
 error_feedback::range::after(const push_id& id) const {
-  auto same_life = [&](const push_id& other) {
-    return other.worker == id.worker && other.life == id.life;
+  auto holds = [&id](const push_id& since) {
+    return since.worker != id.worker || since <= id;
   };
-  if (now_after == id || (id.seq == sequence{0} && !same_life(now_after)))
+  if (holds(now_after))
     return &now;
-  if (before_after && (*before_after == id ||
-                       (id.seq == sequence{0} && !same_life(*before_after))))
-    return &before;
-  return nullptr;
+  return before_after && holds(*before_after) ? &before : nullptr;
 }
 
 // -- files --------------------------------------------------------------------

@@ -28,8 +28,8 @@ public:
   using pack_function =
     std::function<bool(std::span<const float> before, std::span<float> lost)>;
 
-  /// @param counts Elements of each range: one range for each server that gets
-  /// a part of the gradients.
+  /// @param counts Elements of each range: one range for each fragment of each
+  /// server that gets a part of the gradients.
   error_feedback(const std::vector<uint64_t>& counts, worker_store store);
 
   /// Whether its ranges have these sizes. They never change.
@@ -60,7 +60,7 @@ private:
   struct range {
     uint64_t count = 0;
     std::vector<float> now, before;
-    push_id now_after{}; ///< The gradient after which it holds.
+    push_id now_after{}; ///< The gradient from which on it holds.
     std::optional<push_id> before_after = push_id{}; ///< Empty: lost.
 
     const std::vector<float>* after(const push_id& id) const;

@@ -92,8 +92,10 @@ admission_parts make_admission_parts(caf::actor_system& system,
     out.weights.count -= ranges.front().first;
     owner.rank = 0;
     owner.range = {ranges.front().first, out.weights.count};
-    for (const auto& range : ranges)
+    for (const auto& range : ranges) {
       out.shard_counts.push_back(range.count);
+      out.shard_fragments.push_back(fragments_of(settings, layout, range));
+    }
     auto roster = std::make_shared<shard_roster>();
     out.roster = roster;
     out.registrar = spawn_registrar(system, plan, life, roster);
@@ -111,6 +113,8 @@ admission_parts make_admission_parts(caf::actor_system& system,
     out.activations = {out.weights.type, cut.most_activations};
   }
   out.parameters = out.weights.count - statistics_of(layout);
+  out.fragments = fragments_of(
+    settings, layout, {layout.count() - out.weights.count, out.weights.count});
   out.codec = codec_of(settings, out.weights, layout);
   return out;
 }

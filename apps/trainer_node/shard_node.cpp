@@ -76,13 +76,17 @@ open_shard make_shard(caf::actor_system& system, const shard_options& options,
   admission.parameters = admission.weights.count;
   if (!options.exchange)
     admission.gpus = gpu_network_for(settings, say);
-  admission.codec = transport::make_codec(
-    config::parse_compression(cluster.compression), admission.weights.count, 0);
+  admission.fragments.assign(welcome.fragments().begin(),
+                             welcome.fragments().end());
+  admission.codec =
+    transport::make_codec(config::parse_compression(cluster.compression),
+                          admission.weights.count, 0, admission.fragments);
   admission.memory = find_shared_memory(settings, admission.weights, say);
   remote_shard_parts parts;
   parts.rank = shard_id{*cluster.rank};
   parts.settings = settings.training;
   parts.weights = admission.weights;
+  parts.fragments = admission.fragments;
   parts.threads = threads_share(settings);
   parts.across = lanes_for(settings);
   if (admission.memory)

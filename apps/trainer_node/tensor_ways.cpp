@@ -12,13 +12,24 @@ uint64_t statistics_of(const models::flat_layout& layout) {
   return layout.count() - layout.parameter_count();
 }
 
+std::vector<uint64_t> fragments_of(const config::settings& settings,
+                                   const models::flat_layout& layout,
+                                   const models::element_range& range) {
+  auto count = settings.training.fragments;
+  if (count == 1)
+    return {};
+  return models::fragments{layout, count}.within(range).sizes();
+}
+
 transport::codec_ptr codec_of(const config::settings& settings,
                               const payload_shape& weights,
                               const models::flat_layout& layout) {
   auto statistics = statistics_of(layout);
+  models::element_range own{layout.count() - weights.count, weights.count};
   return transport::make_codec(
     config::parse_compression(settings.cluster.compression),
-    weights.count - statistics, statistics);
+    weights.count - statistics, statistics,
+    fragments_of(settings, layout, own));
 }
 
 worker_store store_of(const config::settings& settings, const origin& from) {

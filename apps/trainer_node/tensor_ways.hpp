@@ -7,6 +7,7 @@
 #include "messages/transport/compression/compression.hpp"
 #include "messages/transport/nccl/gpu_exchange.hpp"
 #include "models/layout/flat_layout.hpp"
+#include "models/layout/fragments.hpp"
 
 namespace troupe::app {
 
@@ -18,8 +19,13 @@ uint64_t statistics_of(const models::flat_layout& layout);
 /// the next.
 worker_store store_of(const config::settings& settings, const origin& from);
 
-/// How gradients are compressed for a server with these weights; null: not
-/// compressed.
+/// How many elements of a range lie in each fragment; empty: there is only one.
+std::vector<uint64_t> fragments_of(const config::settings& settings,
+                                   const models::flat_layout& layout,
+                                   const models::element_range& range);
+
+/// How gradients are compressed for a server with these weights, the last ones;
+/// null: not compressed.
 transport::codec_ptr codec_of(const config::settings& settings,
                               const payload_shape& weights,
                               const models::flat_layout& layout);

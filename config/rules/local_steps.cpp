@@ -19,13 +19,6 @@ void check_fragments(const resolved& all) {
   auto refuse_as = [&](const std::string& why) {
     refuse(all, "training.fragments", why);
   };
-  if (values.cluster.topology == topology_kind::peers)
-    refuse_as("needs a server that has all of the weights: leave --topology "
-              "peers out");
-  for (auto id : {"cluster.shards", "cluster.compression"})
-    if (!has_default(values, id))
-      refuse_as("is for one server that gets differences as they are: leave " +
-                key_of(id).name + " out");
   if (!has_default(values, "training.outliers"))
     refuse_as("makes gradients of different sizes, whose norms cannot be "
               "compared: leave outliers out");

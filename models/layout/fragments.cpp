@@ -2,14 +2,11 @@
 
 #include "config/text/failure.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 
 namespace troupe::models {
-
-fragments::fragments(const flat_layout& layout) : fragments(layout, 1) {
-  // nop
-}
 
 // A fragment ends with the parameter that brings its end nearest to its share
 // of the whole, and leaves one parameter at least for each that comes later.
@@ -39,6 +36,34 @@ fragments::fragments(const flat_layout& layout, uint32_t count)
     ranges_.push_back({first, end_of(last) - first});
     next = last + 1;
   }
+}
+
+fragments::fragments(std::span<const uint64_t> sizes) {
+  uint64_t first = 0;
+  for (auto size : sizes) {
+    ranges_.push_back({first, size});
+    first += size;
+  }
+}
+
+fragments fragments::within(const element_range& part) const {
+  fragments out;
+  for (const auto& range : ranges_) {
+    auto first = std::clamp(range.first, part.first, part.end());
+    auto end = std::clamp(range.end(), part.first, part.end());
+    out.ranges_.push_back({first - part.first, end - first});
+  }
+  auto parameters = ranges_.back().end();
+  out.statistics_ =
+    std::min(statistics_, part.end() - std::min(part.end(), parameters));
+  return out;
+}
+
+std::vector<uint64_t> fragments::sizes() const {
+  std::vector<uint64_t> out;
+  for (uint32_t k = 0; k < count(); ++k)
+    out.push_back(all(k).count);
+  return out;
 }
 
 } // namespace troupe::models

@@ -8,19 +8,26 @@
 #include "models/layout/shard_cuts.hpp"
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace troupe::models {
 
 class fragments {
 public:
-  /// One fragment with everything.
-  explicit fragments(const flat_layout& layout);
-
   /// So many, about equally large, each of whole parameters that lie side by
   /// side.
   /// @throws usage_error if there are more than parameters.
   fragments(const flat_layout& layout, uint32_t count);
+
+  /// Those of a buffer without statistics, of these sizes.
+  explicit fragments(std::span<const uint64_t> sizes);
+
+  /// The same fragments of a part of the buffer, whose elements are counted
+  /// from its first one; some may be empty.
+  /// @param part Ends with the parameters, or with the statistics; or has
+  /// none of these.
+  fragments within(const element_range& part) const;
 
   uint32_t count() const { return static_cast<uint32_t>(ranges_.size()); }
 
@@ -40,12 +47,17 @@ public:
 
   bool has_statistics(uint32_t which) const { return which + 1 == count(); }
 
+  /// The elements that are exchanged of each fragment.
+  std::vector<uint64_t> sizes() const;
+
   /// The fragment whose turn was before this one's.
   uint32_t before(uint32_t which) const {
     return (which + count() - 1) % count();
   }
 
 private:
+  fragments() = default;
+
   std::vector<element_range> ranges_;
   uint64_t statistics_ = 0;
 };

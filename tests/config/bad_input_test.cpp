@@ -296,12 +296,6 @@ constexpr bad bad_wholes[] = {
   {"--fragments 4",
    "--fragments 4: is for steps that workers make on their own: add "
    "--local-steps H, or leave it out"},
-  {"--fragments 4 --local-steps 8 --shards 2",
-   "--fragments 4: is for one server that gets differences as they are: leave "
-   "shards out"},
-  {"--fragments 4 --local-steps 8 --topology peers --workers 2",
-   "--fragments 4: needs a server that has all of the weights: leave "
-   "--topology peers out"},
   {"--fragments 4 --local-steps 8 --outliers refuse(factor=4)",
    "--fragments 4: makes gradients of different sizes, whose norms cannot be "
    "compared: leave outliers out"},
@@ -309,9 +303,6 @@ constexpr bad bad_wholes[] = {
    "delayed-nesterov --momentum 0.9 --nesterov true",
    "--fragments 4: leaves the momentum of some fragments out of the steps in "
    "which delayed-nesterov uses it: leave --staleness-rule out"},
-  {"--fragments 4 --local-steps 8 --compression int8",
-   "--fragments 4: is for one server that gets differences as they are: leave "
-   "compression out"},
   {"--overlap-steps 2",
    "--overlap-steps 2: is for steps that workers make on their own: add "
    "--local-steps H, or leave it out"},

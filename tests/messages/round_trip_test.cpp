@@ -88,14 +88,16 @@ auto fields(const shard_measures& x) {
 }
 
 auto fields(const shard_state& x) {
-  const auto& [weights, steps, with_slots, groups, parts, first] = x;
+  const auto& [weights, steps, with_slots, groups, parts, first, of_fragments] =
+    x;
   std::vector<real> terms;
   for (const auto& [lr_factor, weight_decay, momentum] : groups)
     terms.insert(terms.end(), {lr_factor, weight_decay, momentum});
   std::vector<uint64_t> places;
   for (const auto& [end, parameter, group] : parts)
     places.insert(places.end(), {end, parameter, group});
-  return std::tuple{weights, steps, with_slots, terms, places, first};
+  return std::tuple{weights, steps, with_slots,  terms,
+                    places,  first, of_fragments};
 }
 
 auto fields(const state_request& x) {
@@ -219,7 +221,8 @@ TEST_CASE("messages between worker and server come through the wire") {
                            true,
                            {{1, 0.1, 0.9}, {0.5, 0, 0}},
                            {{11, 0, 0}, {12, 1, 1}},
-                           21});
+                           21,
+                           {4, 5}});
   check_fields(state_request{{"/runs/.tmp-draft-1-2", {{3, 4, 5}, {6, 7, 8}}},
                              {"/runs/.tmp-draft-9-10", {{11, 12, 13}}},
                              true});

@@ -97,6 +97,51 @@ TEST_CASE("the running statistics go with the last fragment") {
   CHECK(uut.before(1) == 0);
 }
 
+TEST_CASE("parts of a buffer have all of each fragment together") {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    INFO("seed " << seed);
+    std::mt19937 draw{seed};
+    std::vector<int64_t> sizes(1 + draw() % 9);
+    for (auto& size : sizes)
+      size = 1 + draw() % 300;
+    auto layout = layout_with(sizes);
+    auto count = 1 + static_cast<uint32_t>(draw() % sizes.size());
+    fragments whole{layout, count};
+    std::vector<uint64_t> sums(count);
+    uint64_t first = 0;
+    while (first < layout.count()) {
+      auto size = std::min<uint64_t>(1 + draw() % 400, layout.count() - first);
+      auto part = whole.within({first, size});
+      REQUIRE(part.count() == count);
+      uint64_t end = 0;
+      for (uint32_t k = 0; k < count; ++k) {
+        auto its = part.all(k);
+        CHECK(its.first == end);
+        end = its.end();
+        sums[k] += its.count;
+        // Where it lies in the whole.
+        CHECK((its.count == 0 || (first + its.first >= whole.all(k).first &&
+                                  first + its.end() <= whole.all(k).end())));
+      }
+      CHECK(end == size);
+      CHECK((ranges_of(fragments{part.sizes()}) == ranges_of(part)));
+      first += size;
+    }
+    CHECK((sums == whole.sizes()));
+  }
+}
+
+TEST_CASE("the statistics are in the part with the end of the parameters") {
+  torch::nn::Sequential net{torch::nn::Linear(8, 4), torch::nn::BatchNorm1d(4)};
+  fragments whole{flat_layout::from(*net), 2}; // 32, 12 and 8 of statistics.
+  using all = std::vector<uint64_t>;
+  CHECK((whole.within({0, 40}).sizes() == all{32, 8}));
+  CHECK((whole.within({40, 12}).sizes() == all{0, 12}));
+  CHECK((whole.within({40, 12}).parameters(1) == element_range{0, 4}));
+  CHECK((whole.within({0, 44}).sizes() == all{32, 12}));
+  CHECK((whole.within({44, 8}).sizes() == all{0, 8}));
+}
+
 TEST_CASE("more fragments than parameters are refused") {
   CHECK_NOTHROW(fragments{layout_with({5, 5}), 2});
   CHECK_THROWS_AS((fragments{layout_with({5, 5}), 3}), usage_error);

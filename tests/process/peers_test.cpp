@@ -46,7 +46,8 @@ TEST_CASE("peers make the weights of a server and its workers") {
 }
 
 TEST_CASE("peers make local steps, and their log is replayed") {
-  auto how = two_epochs + flags{"--local-steps", "4", "--overlap-steps", "2"};
+  auto how = two_epochs + flags{"--local-steps",   "4", "--fragments", "2",
+                                "--overlap-steps", "2"};
   auto star = summary_of_star(2, how);
   process_fixture on{recorded};
   auto all = start_peers(on, 2, how);

@@ -62,6 +62,13 @@ TEST_CASE("remote shards unpack what one server unpacks") {
   }
 }
 
+TEST_CASE("remote shards take fragments, compressed ones too, and have their "
+          "parts of these") {
+  auto how = two_epochs + flags{"--local-steps", "4", "--fragments",   "3",
+                                "--clip-norm",   "1", "--compression", "bf16"};
+  check_same_result(summary_of(3, how), summary_of_one_process(how));
+}
+
 TEST_CASE("the lead of remote shards sees to a network's statistics") {
   const flags what{
     "--network",    "resnet20",

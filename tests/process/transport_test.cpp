@@ -154,6 +154,10 @@ TEST_CASE("every path carries fragments, also while steps are made") {
   auto expected = state_over("shm", how);
   CHECK(state_over("stream", how) == expected);
   CHECK(state_over("chunked", how) == expected);
+  auto compressed = how + flags{"--compression", "int8"};
+  expected = state_over("shm", compressed);
+  CHECK(state_over("stream", compressed) == expected);
+  CHECK(state_over("chunked", compressed) == expected);
 }
 
 TEST_CASE("every path gives the same bits of float64") {

@@ -8,6 +8,7 @@
 #include "actors/server/restore.hpp"
 #include "actors/shards/remote_shard.hpp"
 #include "actors/shards/shard_registrar.hpp"
+#include "models/layout/fragments.hpp"
 #include "tests/support/doubles.hpp"
 #include "tests/support/payloads.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -96,14 +97,24 @@ public:
     auto beginnings = make_beginnings(parts);
     const auto& ranges = beginnings.ranges;
     joined_link_parts joined;
-    auto lead_count = models::layout_of(parts.settings.training, 10).count();
+    auto layout = models::layout_of(parts.settings.training, 10);
+    auto lead_count = layout.count();
+    auto fragments_in = [&](uint64_t first,
+                            uint64_t count) -> std::vector<uint64_t> {
+      auto all = settings.training.fragments;
+      if (all == 1)
+        return {};
+      return models::fragments{layout, all}.within({first, count}).sizes();
+    };
     registrar = actors.make<shard_registrar_actor, shard_registrar_state>(
       shard_registrar_parts{lead, beginnings, roster, 0});
     for (uint32_t k = 1; k <= ranges.size(); ++k) {
       remote_shard_parts shard;
       shard.rank = shard_id{k};
       shard.settings = parts.settings.training;
-      shard.weights = {element_type::float32, ranges[k - 1].count};
+      const auto& range = ranges[k - 1];
+      shard.weights = {element_type::float32, range.count};
+      shard.fragments = fragments_in(range.first, range.count);
       shard.registrar = registrar;
       shard.on_end = [this](const run_end& how) {
         ends.push_back(how);
@@ -114,12 +125,13 @@ public:
                   std::string{"localhost"}, static_cast<uint16_t>(k),
                   remote.back());
       joined.parts.push_back({spawn_local_link(actors.system(), remote.back()),
-                              shard.weights.count});
+                              shard.weights.count, shard.fragments});
       part_sizes.push_back(shard.weights.count);
       lead_count -= shard.weights.count;
     }
     joined.parts.push_back(
-      {spawn_local_link(actors.system(), lead), lead_count});
+      {spawn_local_link(actors.system(), lead), lead_count,
+       fragments_in(layout.count() - lead_count, lead_count)});
     link = parameter_server_actor{
       actors.make<readable_module_actor, joined_link_state>(joined)};
   }

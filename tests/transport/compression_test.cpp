@@ -257,3 +257,35 @@ TEST_CASE("a payload that was not compressed is of no use as a gradient",
   CHECK(taken.shape() == codec->plain());
   CHECK(make_codec({}, 100, 0) == nullptr);
 }
+
+TEST_CASE("each fragment of a gradient is compressed by itself",
+          "[compression]") {
+  const std::vector<uint64_t> sizes{40, 0, 68}; // The last one with the rest.
+  for (const auto& how : {fp16, bf16, int8, topk}) {
+    auto codec = make_codec(how, 100, 8, sizes);
+    CHECK((codec->numbers_of_fragments() == std::vector<uint64_t>{40, 0, 60}));
+    unpacker far{codec};
+    for (uint32_t k : {0u, 2u}) {
+      const auto& its = codec->of(k);
+      REQUIRE(its.plain().count == sizes[k]);
+      auto gradient = random_numbers(sizes[k], k);
+      auto bytes = pack(its, gradient).bytes;
+      payload_buffer buffer{its.compressed()};
+      std::ranges::copy(bytes, buffer.bytes().begin());
+      auto sent = std::move(buffer).seal();
+      auto taken = far.unpack(sent, k);
+      REQUIRE(taken.shape() == its.plain());
+      auto expected = unpack(its, bytes);
+      CHECK(std::memcmp(taken.host_bytes().data(), expected.data(),
+                        taken.shape().bytes()) == 0);
+      CHECK_FALSE(far.unpack(sent, 2 - k));
+      CHECK_FALSE(far.unpack(sent, 1));
+    }
+    payload nothing{{element_type::float32, 0}, nullptr, nullptr};
+    CHECK(far.unpack(nothing, 1).shape() == nothing.shape());
+    CHECK(far.unpack(nothing, 0).shape() != codec->of(0).plain());
+  }
+  auto whole = make_codec(int8, 100, 8);
+  CHECK(&whole->of(2) == whole.get());
+  CHECK((whole->numbers_of_fragments() == std::vector<uint64_t>{100}));
+}

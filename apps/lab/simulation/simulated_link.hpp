@@ -34,8 +34,9 @@ struct link_terms {
   }
 
   uint64_t bytes_of_gradient(const payload& gradient) const {
-    return compressed_bytes > 0 ? compressed_bytes
-                                : bytes_of(gradient, fragments > 1);
+    auto plain = bytes_of(gradient, fragments > 1);
+    return compressed_bytes > 0 ? compressed_bytes * plain / tensor_bytes
+                                : plain;
   }
 
   bool delays() const {

@@ -212,10 +212,21 @@ uint64_t bytes_of(compression_kind kind, uint64_t numbers, uint64_t kept) {
 
 // The uncompressed rest comes first, so that everything is aligned.
 gradient_codec::gradient_codec(const config::compression& how, uint64_t numbers,
-                               uint64_t rest)
+                               uint64_t rest,
+                               std::span<const uint64_t> fragments)
   : how_(how), numbers_(numbers), rest_(rest), kept_(kept_of(how, numbers)),
     compressed_bytes_(4 * rest + bytes_of(how.kind, numbers, kept_)) {
-  // nop
+  for (auto count : fragments) {
+    auto its = fragments_.size() + 1 == fragments.size() ? rest : 0;
+    fragments_.emplace_back(how, count - its, its);
+  }
+}
+
+std::vector<uint64_t> gradient_codec::numbers_of_fragments() const {
+  std::vector<uint64_t> out;
+  for (const auto& one : fragments_)
+    out.push_back(one.numbers_);
+  return out.empty() ? std::vector{numbers_} : out;
 }
 
 bool gradient_codec::pack(std::span<const float> gradient,
@@ -260,10 +271,10 @@ void gradient_codec::unpack(std::span<const std::byte> from,
 }
 
 codec_ptr make_codec(const config::compression& how, uint64_t numbers,
-                     uint64_t rest) {
+                     uint64_t rest, std::span<const uint64_t> fragments) {
   if (how.kind == config::compression_kind::none)
     return nullptr;
-  return std::make_shared<const gradient_codec>(how, numbers, rest);
+  return std::make_shared<const gradient_codec>(how, numbers, rest, fragments);
 }
 
 // -- payloads -----------------------------------------------------------------
@@ -273,17 +284,20 @@ unpacker::unpacker(codec_ptr codec) : codec_(std::move(codec)) {
     memory_ = std::make_unique<payload_pool>(codec_->plain().bytes());
 }
 
-payload unpacker::unpack(const payload& tensor) const {
+payload unpacker::unpack(const payload& tensor, uint32_t fragment) const {
   if (!codec_)
     return tensor;
-  if (!tensor || tensor.shape() != codec_->compressed())
+  const auto& codec = codec_->of(fragment);
+  if (codec.plain().count == 0 && tensor.shape() == codec.plain())
+    return tensor;
+  if (!tensor || tensor.shape() != codec.compressed())
     return payload{
       {element_type::byte, tensor.shape().bytes()}, nullptr, nullptr};
   auto memory = memory_->take_block();
   auto* data = memory.get();
-  codec_->unpack(tensor.host_bytes(),
-                 {reinterpret_cast<float*>(data), codec_->plain().count});
-  return payload{codec_->plain(), std::move(memory), data};
+  codec.unpack(tensor.host_bytes(),
+               {reinterpret_cast<float*>(data), codec.plain().count});
+  return payload{codec.plain(), std::move(memory), data};
 }
 
 } // namespace troupe::transport

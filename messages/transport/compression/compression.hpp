@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace troupe::transport {
 
@@ -24,14 +25,30 @@ class gradient_codec {
 public:
   /// @param numbers Float32s to compress; below 2^32 for topk.
   /// @param rest Float32s behind them (running statistics), sent uncompressed.
+  /// @param fragments Where gradients are fragments: the float32s of each. The
+  /// last one ends with the rest.
   /// @pre how.kind is not none
   gradient_codec(const config::compression& how, uint64_t numbers,
-                 uint64_t rest);
+                 uint64_t rest, std::span<const uint64_t> fragments = {});
 
   const config::compression& how() const { return how_; }
 
   /// How many numbers are compressed, and so have error feedback.
   uint64_t numbers() const { return numbers_; }
+
+  /// The fragments of the gradients.
+  size_t fragments() const {
+    return fragments_.empty() ? 1 : fragments_.size();
+  }
+
+  /// The codec of a fragment; this one where there is only one.
+  const gradient_codec& of(uint32_t fragment) const {
+    return fragments_.empty() ? *this
+                              : fragments_[fragment % fragments_.size()];
+  }
+
+  /// `numbers` of each fragment; one where there is only one.
+  std::vector<uint64_t> numbers_of_fragments() const;
 
   /// The shape of an uncompressed gradient.
   payload_shape plain() const {
@@ -64,13 +81,14 @@ private:
   uint64_t rest_;
   uint64_t kept_; ///< topk: numbers that are sent.
   uint64_t compressed_bytes_;
+  std::vector<gradient_codec> fragments_; ///< Empty: there is only one.
 };
 
 using codec_ptr = std::shared_ptr<const gradient_codec>;
 
 /// The codec of these settings; null if they ask for no compression.
 codec_ptr make_codec(const config::compression& how, uint64_t numbers,
-                     uint64_t rest);
+                     uint64_t rest, std::span<const uint64_t> fragments = {});
 
 /// Restores gradients where they arrive. Belongs to one actor; not thread-safe.
 class unpacker {
@@ -82,7 +100,8 @@ public:
   /// model's size becomes one without numbers, whose shape fits no gradient, so
   /// that it is refused. Throws `path_error` for bytes that the codec cannot
   /// have made.
-  payload unpack(const payload& tensor) const;
+  /// @param fragment That it is of; an empty one is not compressed.
+  payload unpack(const payload& tensor, uint32_t fragment = 0) const;
 
 private:
   codec_ptr codec_;

@@ -48,12 +48,14 @@ struct path_terms {
     if (has_activations(kind))
       return takes_activations(shape);
     return shape == expected || (whole.count > 0 && shape == whole) ||
-           (sent.count > 0 && shape == sent) || is_fragment(shape);
+           (sent.count > 0 && shape == sent) || is_fragment(shape, expected) ||
+           is_fragment(shape, sent);
   }
 
   bool takes(frame_kind kind, const payload_shape& shape) const {
-    return has_activations(kind) ? takes_activations(shape)
-                                 : shape == expected || is_fragment(shape);
+    return has_activations(kind)
+             ? takes_activations(shape)
+             : shape == expected || is_fragment(shape, expected);
   }
 
   uint64_t most_region_bytes() const {
@@ -61,9 +63,9 @@ struct path_terms {
   }
 
 private:
-  bool is_fragment(const payload_shape& shape) const {
-    return has_fragments && shape.type == expected.type && shape.count > 0 &&
-           shape.count < expected.count;
+  bool is_fragment(const payload_shape& shape, const payload_shape& of) const {
+    return has_fragments && shape.type == of.type && shape.count > 0 &&
+           shape.count < of.count;
   }
 
   bool takes_activations(const payload_shape& shape) const {

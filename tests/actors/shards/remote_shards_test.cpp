@@ -390,6 +390,41 @@ TEST_CASE("a joined link cuts gradients into views and joins answers") {
   CHECK((answer->get<release_header>().leases == header.leases));
 }
 
+TEST_CASE("a joined link knows how large the parts of a fragment are") {
+  actor_fixture actors;
+  auto shard = make_part(actors);
+  auto lead = make_part(actors);
+  auto link =
+    actors.make<readable_module_actor, joined_link_state>(joined_link_parts{
+      {{shard.handle, 3, {2, 1, 0}}, {lead.handle, 2, {0, 1, 1}}}});
+  auto asks = [&](const auto&... message) {
+    auto out = actors.ask<release_header, payload>(link, message...);
+    actors.run();
+    return out;
+  };
+  auto answer_with = [&](uint32_t next, uint64_t of_shard, uint64_t of_lead) {
+    auto header = of_version(4);
+    header.fragment = next;
+    header.goes_on = of_shard + of_lead < 5;
+    shard->asks.back().deliver(header, constant_payload(of_shard, 2));
+    lead->asks.back().deliver(header, constant_payload(of_lead, 2));
+    actors.run();
+  };
+  auto pulled = asks(pull_atom_v, pull_header{});
+  answer_with(2, 3, 2);
+  CHECK(same_bytes(pulled->get<payload>(), constant_payload(5, 2)));
+  auto push = asks(push_atom_v, push_header{}, constant_payload(1, 7));
+  CHECK(shard->gradients.back().shape().count == 0);
+  CHECK(lead->gradients.back().shape().count == 1);
+  answer_with(0, 0, 1); // Of the fragment that was pushed.
+  CHECK(same_bytes(push->get<payload>(), constant_payload(1, 2)));
+  push = asks(push_atom_v, push_header{}, constant_payload(2, 7));
+  CHECK(shard->gradients.back().shape().count == 2);
+  CHECK(lead->gradients.back().shape().count == 0);
+  answer_with(1, 1, 1); // Of another one.
+  CHECK(push->code() == errc::protocol_violation);
+}
+
 TEST_CASE("a joined link refuses parts of two versions") {
   two_parts on;
   auto answer =

@@ -262,6 +262,113 @@ TEST_CASE("what shards save is what one saves, and any number goes on") {
   }
 }
 
+// -- fragments ----------------------------------------------------------------
+
+namespace {
+
+std::unique_ptr<server_fixture>
+open_fragments(uint32_t shards, const config::training_settings& training,
+               std::shared_ptr<models::loaded_checkpoint> from = nullptr) {
+  auto out = std::make_unique<server_fixture>();
+  out->remote_shards = shards > 1;
+  out->settings.cluster.shards = shards;
+  out->settings.training = training;
+  out->settings.checkpoint.checkpoint_freq = 4;
+  out->settings.policy.name = "async";
+  out->resumed = from;
+  out->life = life_number{from ? 2u : 1u};
+  out->open(2);
+  return out;
+}
+
+config::training_settings in_five(const std::string& optimizer) {
+  config::training_settings out;
+  out.batch_size = 10;
+  out.optimizer = optimizer;
+  out.lr = 0.01;
+  out.clip_norm = 10;
+  out.local_steps.most = 1;
+  out.fragments = 5;
+  return out;
+}
+
+/// The worker pushes its next fragment, and gets that one.
+payload exchange_fragment(server_fixture& on, uint32_t rank, uint64_t seed) {
+  worker_id who{rank};
+  models::fragments cuts{models::layout_of(on.settings.training, 10), 5};
+  auto& one = on.players[who];
+  auto which = one.asks->get<release_header>().fragment;
+  auto range = cuts.all(which);
+  one.asks = on.push(on.next_header(who),
+                     gradient_with(0, 0, seed).part(range.first, range.count));
+  REQUIRE(one.asks->values);
+  on.settle(who);
+  const auto& header = one.asks->get<release_header>();
+  CHECK(header.goes_on);
+  CHECK(header.fragment == (which + 1) % 5);
+  CHECK(one.asks->get<payload>().shape().count == range.count);
+  return one.asks->get<payload>();
+}
+
+/// All of the weights, as a worker gets them that has given up its own.
+payload pulled(server_fixture& on) {
+  worker_id who{1};
+  on.players[who].asks = on.pull(who);
+  on.settle(who);
+  return on.players[who].asks->get<payload>();
+}
+
+} // namespace
+
+TEST_CASE("fragments have the same bits with any number of shards") {
+  for (std::string optimizer : {"sgd", "adam", "lamb"})
+    for (uint32_t shards : {2u, 3u, 7u, 421u}) {
+      INFO(optimizer << ", " << shards << " shards");
+      auto first = open_fragments(1, in_five(optimizer));
+      auto many = open_fragments(shards, in_five(optimizer));
+      for (uint32_t i = 0; i < 14; ++i) {
+        auto rank = i % 5 == 3 ? 1 : i % 2;
+        REQUIRE(same_bytes(exchange_fragment(*first, rank, i),
+                           exchange_fragment(*many, rank, i)));
+        if (i == 8)
+          CHECK(same_bytes(pulled(*first), pulled(*many)));
+      }
+      CHECK(same_bytes(pulled(*first), pulled(*many)));
+    }
+}
+
+TEST_CASE("any number of shards goes on with fragments of another number") {
+  testing::temporary_folder folder;
+  std::vector<models::loaded_checkpoint> saved;
+  for (uint32_t shards : {1u, 4u}) {
+    auto on = open_fragments(shards, in_five("adam"));
+    for (uint32_t i = 0; i < 4; ++i)
+      exchange_fragment(*on, i % 3 == 0 ? 1 : 0, i);
+    saved.push_back(written(*on, folder / std::to_string(shards)));
+  }
+  const auto& record = saved[0].manifest.optimizer();
+  CHECK((std::vector<uint64_t>(record.fragment_steps().begin(),
+                               record.fragment_steps().end()) ==
+         std::vector<uint64_t>{2, 2, 0, 0, 0}));
+  for (int file : {0, 1})
+    CHECK(saved[0].manifest.files(file).sha256() ==
+          saved[1].manifest.files(file).sha256());
+  std::optional<payload> expected;
+  for (auto& from : saved) {
+    auto shared = std::make_shared<models::loaded_checkpoint>(std::move(from));
+    for (uint32_t shards : {1u, 2u, 5u}) {
+      INFO(shards << " shards");
+      auto on = open_fragments(shards, in_five("adam"), shared);
+      for (uint32_t i = 0; i < 6; ++i)
+        exchange_fragment(*on, i % 2, i);
+      auto found = pulled(*on);
+      if (!expected)
+        expected = found;
+      CHECK(same_bytes(*expected, found));
+    }
+  }
+}
+
 TEST_CASE("a checkpoint from before the first step has no slots for a shard") {
   auto on = open_shards(1, "adam");
   run_step(*on, 0);

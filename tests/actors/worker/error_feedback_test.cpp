@@ -103,6 +103,34 @@ TEST_CASE("error feedback is kept as it was after a settled gradient",
   CHECK(at.found(13) == 3);
 }
 
+// Of three fragments each gradient is of one.
+TEST_CASE("what fragments leave is kept until their next turn",
+          "[error feedback]") {
+  home at;
+  const std::vector<uint64_t> counts{4, 5, 6};
+  auto all = at.make(counts);
+  auto found = [&](uint64_t step) {
+    auto next = at.make(counts);
+    next.begin(life_number{2}, version{step}, who);
+    std::vector<float> out;
+    for (size_t k = 0; k < 3; ++k)
+      out.push_back(leave(next, gradient(k + 1, 2), 0, k));
+    return out;
+  };
+  for (uint64_t k = 0; k < 5; ++k) // 1 to 5; the last one is on its way.
+    CHECK(leave(all, gradient(k + 1), static_cast<float>(k + 1), k % 3) ==
+          (k < 3 ? 0 : static_cast<float>(k - 2)));
+  all.write(version{10}, gradient(4));
+  CHECK((found(10) == std::vector<float>{4, 2, 3}));
+  all.write(version{11}, gradient(5));
+  CHECK((found(11) == std::vector<float>{4, 5, 3}));
+  all.write(version{12}, gradient(1)); // Fragment 0 is; 1 and 2 have nothing.
+  CHECK((found(12) == std::vector<float>{1, 0, 0}));
+  leave(all, gradient(7), 7, 0);
+  all.write(version{13}, gradient(1)); // It is no longer known.
+  CHECK_FALSE(fs::exists(at.file(13)));
+}
+
 TEST_CASE("what a gradient that cannot be used has overwritten is not kept",
           "[error feedback]") {
   home at;
