@@ -359,11 +359,8 @@ void remote_shard_state::end_training() {
 // shard have settings of their own.
 void remote_shard_state::begin(transfer_id id, const shard_state& state,
                                const payload_shape& shape) try {
-  model_ = {parts_.settings,
-            dtype_of(parts_.weights),
-            {0, parts_.weights.count},
-            groups_of(state),
-            cuts_,
+  server_range range{{0, parts_.weights.count}, groups_of(state), cuts_};
+  model_ = {parts_.settings, dtype_of(parts_.weights), std::move(range),
             parts_.across};
   arriving_.emplace(shape);
   arriving_id_ = id;

@@ -10,9 +10,9 @@
 
 #include "actors/runtime/exchange_front.hpp"
 #include "actors/segments/module_roster.hpp"
+#include "actors/shards/fragment_models.hpp"
 #include "actors/shards/piece_writer.hpp"
 #include "actors/shards/weights_versions.hpp"
-#include "actors/weights/fragment_models.hpp"
 #include "messages/interfaces.hpp"
 #include "messages/transport/chunked/chunked.hpp"
 #include "messages/transport/chunked/outgoing.hpp"

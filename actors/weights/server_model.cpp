@@ -191,15 +191,12 @@ server_model::server_model(const config::training_settings& settings,
   versions_ = std::make_unique<weights_versions>(
     own_range().count, layout_->dtype(), device_, std::move(memory),
     with.remote_readers);
-  std::optional<models::fragments> cuts;
+  server_range own{
+    range, models::within(models::groups_of(*layout_, settings), range)};
   if (settings.fragments > 1)
-    cuts = models::fragments{*layout_, settings.fragments}.within(own_range());
-  part_ = {settings,
-           layout_->dtype(),
-           range,
-           models::within(models::groups_of(*layout_, settings), range),
-           std::move(cuts),
-           with.across};
+    own.cuts =
+      models::fragments{*layout_, settings.fragments}.within(own_range());
+  part_ = {settings, layout_->dtype(), std::move(own), with.across};
 }
 
 payload_shape server_model::shape() const {

@@ -9,9 +9,9 @@
 // Owned by the parameter server. No actors. Not thread-safe, except that any
 // thread may read and release a version.
 
+#include "actors/shards/fragment_models.hpp"
 #include "actors/shards/shard_beginning.hpp"
 #include "actors/shards/weights_versions.hpp"
-#include "actors/weights/fragment_models.hpp"
 #include "actors/weights/snapshot.hpp"
 #include "config/text/settings.hpp"
 #include "messages/error.hpp"

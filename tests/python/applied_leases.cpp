@@ -136,22 +136,22 @@ private:
       give_back(found.mapped().second);
   }
 
-  void arrive(const proto::LogArrived& what) {
-    auto& its = held_[id_of(what)];
-    its.assign(what.also().begin(), what.also().end());
-    its.push_back(what.lease());
+  void arrive(const proto::LogArrived& push) {
+    auto& its = held_[id_of(push)];
+    its.assign(push.also().begin(), push.also().end());
+    its.push_back(push.lease());
     for (const auto& lease : its)
       lent_.erase(lease.id());
-    if (what.refused().empty())
+    if (push.refused().empty())
       return;
     for (const auto& lease : its)
       give_back(lease);
-    held_.erase(id_of(what));
+    held_.erase(id_of(push));
   }
 
-  void abandon(const proto::LogPulled& what) {
-    give_back(what.abandoned());
-    for (auto id : what.also())
+  void abandon(const proto::LogPulled& pull) {
+    give_back(pull.abandoned());
+    for (auto id : pull.also())
       give_back(id);
   }
 

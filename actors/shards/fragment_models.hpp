@@ -31,18 +31,22 @@ struct mean_of {
   std::span<const uint32_t> fragments = {}; ///< Empty: there is only one.
 };
 
+/// What a server has of the weights.
+struct server_range {
+  /// Of the whole. All buffers begin where they do.
+  models::element_range elements;
+  models::parameter_groups groups; ///< Of these elements, as for shard_model.
+  /// Their fragments; nothing: there is only one.
+  std::optional<models::fragments> cuts = {};
+};
+
 class fragment_models {
 public:
   /// No weights at all (`--gradients none`).
   fragment_models() = default;
 
-  /// @param range Of the whole; all buffers begin where it does.
-  /// @param groups Those of the range, as for shard_model.
-  /// @param cuts The fragments of the range; nothing: there is only one.
   fragment_models(const config::training_settings& settings,
-                  config::scalar_type dtype, const models::element_range& range,
-                  const models::parameter_groups& groups,
-                  std::optional<models::fragments> cuts,
+                  config::scalar_type dtype, server_range range,
                   const models::lanes& across);
 
   /// Continues with the state of a checkpoint, as shard_model.

@@ -1,4 +1,4 @@
-#include "actors/weights/fragment_models.hpp"
+#include "actors/shards/fragment_models.hpp"
 
 #include "actors/runtime/tensor_payload.hpp"
 #include "models/guarded.hpp"
@@ -13,20 +13,18 @@
 namespace troupe {
 
 fragment_models::fragment_models(const config::training_settings& settings,
-                                 config::scalar_type dtype,
-                                 const models::element_range& range,
-                                 const models::parameter_groups& groups,
-                                 std::optional<models::fragments> cuts,
+                                 config::scalar_type dtype, server_range range,
                                  const models::lanes& across)
-  : cuts_(std::move(cuts)) {
-  auto all = cuts_ ? *cuts_ : models::fragments{std::array{range.count}};
+  : cuts_(std::move(range.cuts)) {
+  const auto& elements = range.elements;
+  auto all = cuts_ ? *cuts_ : models::fragments{std::array{elements.count}};
   for (uint32_t k = 0; k < all.count(); ++k) {
     const auto& its = all.parameters(k);
-    auto first = range.first + its.first;
+    auto first = elements.first + its.first;
     if (its.count > 0)
       all_.emplace_back(
         settings, dtype, models::element_range{first, its.count},
-        models::within(groups, its), range_passes{first, across});
+        models::within(range.groups, its), range_passes{first, across});
     else
       all_.emplace_back();
     if (first_ == nullptr)
