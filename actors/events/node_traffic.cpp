@@ -65,7 +65,8 @@ auto node_traffic::per_step() const -> std::optional<bytes_per_step> {
   auto whole = static_cast<double>(std::max<uint64_t>(weights_.whole, 1));
   bytes_per_step out;
   for (size_t rank = 0; rank < workers_.size(); ++rank) {
-    const auto& [pushed, got] = workers_[rank];
+    auto pushed = workers_[rank].pushed;
+    auto got = workers_[rank].got;
     auto beside = rank < weights_.beside.size()
                     ? static_cast<double>(weights_.beside[rank]) / whole
                     : 0;

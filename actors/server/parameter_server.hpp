@@ -36,6 +36,7 @@
 #include "config/runs/description.hpp"
 #include "config/text/one_line.hpp"
 #include "messages/interfaces.hpp"
+#include "messages/transport/compression/compression.hpp"
 #include "messages/transport/nccl/gpu_exchange.hpp"
 #include "models/optim/lanes.hpp"
 #include "models/storage/best_weights.hpp"

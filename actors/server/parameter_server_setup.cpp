@@ -5,7 +5,6 @@
 #include "actors/server/restore.hpp"
 #include "config/schema/policies.hpp"
 #include "config/values/compression.hpp"
-#include "messages/transport/compression/compression.hpp"
 #include "models/layout/fragments.hpp"
 
 #include <algorithm>

@@ -29,9 +29,9 @@ transport::codec_ptr codec_of(const proto::Welcome& welcome) {
     throw transport::path_error("its numbers of parameters do not agree");
   for (const auto& one : welcome.description().settings())
     if (one.key() == "cluster.compression")
-      return transport::make_codec(config::parse_compression(one.value()),
-                                   welcome.compressed_parameters(), rest,
-                                   fragments);
+      return transport::make_codec(
+        config::parse_compression(one.value()), welcome.compressed_parameters(),
+        rest, {fragments.data(), static_cast<size_t>(fragments.size())});
   return nullptr;
 }
 

@@ -42,8 +42,10 @@ uint64_t fragment_models::steps_in(std::span<const uint64_t> of_fragments,
 void fragment_models::load(const models::flat_layout& whole,
                            const models::loaded_checkpoint& from) {
   const auto& record = from.manifest.optimizer();
+  std::span of_fragments{record.fragment_steps().data(),
+                         static_cast<size_t>(record.fragment_steps().size())};
   for (size_t k = 0; k < all_.size(); ++k) {
-    steps_[k] = steps_in(record.fragment_steps(), k, record.steps());
+    steps_[k] = steps_in(of_fragments, k, record.steps());
     if (all_[k].optimizer() != nullptr)
       all_[k].load(whole, from, steps_[k]);
   }
