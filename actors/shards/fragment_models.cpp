@@ -127,7 +127,7 @@ void fragment_models::apply(const at::Tensor& next, const at::Tensor& current,
                             const mean_of& mean, const step_terms& with) {
   for (uint32_t k = 0; k < all_.size(); ++k) {
     auto its = part_of(mean, k);
-    if (!its.gradients.empty()) {
+    if (!its.gradients.empty() || !cuts_) {
       all_[k].apply(own(next, k), own(current, k), its.gradients, its.shares,
                     with);
       ++steps_[k];

@@ -33,6 +33,7 @@ public:
     std::vector<lease> leases;
     version reads;
     weights_answer asks;
+    parameter_server_actor link; ///< Its own, or null.
   };
 
   server_fixture() {
@@ -96,7 +97,6 @@ public:
       parts.from.first = make_first_weights(settings.training, 10);
     auto beginnings = make_beginnings(parts);
     const auto& ranges = beginnings.ranges;
-    joined_link_parts joined;
     auto layout = models::layout_of(parts.settings.training, 10);
     auto lead_count = layout.count();
     auto fragments_in = [&](uint64_t first,
@@ -124,16 +124,34 @@ public:
       actors.tell(registrar, register_atom_v, shard.rank,
                   std::string{"localhost"}, static_cast<uint16_t>(k),
                   remote.back());
-      joined.parts.push_back({spawn_local_link(actors.system(), remote.back()),
-                              shard.weights.count, shard.fragments});
+      joined.parts.push_back(
+        {remote.back(), shard.weights.count, shard.fragments});
       part_sizes.push_back(shard.weights.count);
       lead_count -= shard.weights.count;
     }
     joined.parts.push_back(
-      {spawn_local_link(actors.system(), lead), lead_count,
+      {lead, lead_count,
        fragments_in(layout.count() - lead_count, lead_count)});
-    link = parameter_server_actor{
-      actors.make<readable_module_actor, joined_link_state>(joined)};
+    link = join();
+  }
+
+  /// A link to all shards.
+  parameter_server_actor join() {
+    auto parts = joined;
+    for (auto& part : parts.parts)
+      part.link = spawn_local_link(actors.system(), part.link);
+    return parameter_server_actor{
+      actors.make<readable_module_actor, joined_link_state>(parts)};
+  }
+
+  /// Where fragments are exchanged, a link knows the worker's turn.
+  const parameter_server_actor& link_of(worker_id who) {
+    if (!remote_shards || settings.training.fragments == 1)
+      return link;
+    auto& its = players.at(who).link;
+    if (!its)
+      its = join();
+    return its;
   }
 
   void enlist(worker_id who, life_number as) {
@@ -155,7 +173,7 @@ public:
     auto& one = players.at(who);
     one.requests = one.requests.next();
     auto out = actors.ask<release_header, payload>(
-      link, pull_atom_v,
+      link_of(who), pull_atom_v,
       pull_header{who, one.life, life, lease_id{0}, one.requests});
     actors.run();
     return out;
@@ -178,8 +196,8 @@ public:
   }
 
   weights_answer push(const push_header& header, const payload& gradient) {
-    auto out =
-      actors.ask<release_header, payload>(link, push_atom_v, header, gradient);
+    auto out = actors.ask<release_header, payload>(
+      link_of(header.id.worker), push_atom_v, header, gradient);
     actors.run();
     return out;
   }
@@ -232,6 +250,7 @@ public:
   // With remote shards:
   shard_registrar_actor registrar;
   std::shared_ptr<shard_roster> roster = std::make_shared<shard_roster>();
+  joined_link_parts joined; ///< The shards themselves, the lead last.
   std::vector<remote_shard_actor> remote;
   std::vector<uint64_t> part_sizes; ///< Elements.
   std::vector<run_end> ends;        ///< What each shard was told.

@@ -124,8 +124,8 @@ TEST_CASE("what fragments leave is kept until their next turn",
   CHECK((found(10) == std::vector<float>{4, 2, 3}));
   all.write(version{11}, gradient(5));
   CHECK((found(11) == std::vector<float>{4, 5, 3}));
-  all.write(version{12}, gradient(1)); // Fragment 0 is; 1 and 2 have nothing.
-  CHECK((found(12) == std::vector<float>{1, 0, 0}));
+  all.write(version{12}, gradient(2)); // Before fragment 2 had its turn.
+  CHECK((found(12) == std::vector<float>{1, 2, 0}));
   leave(all, gradient(7), 7, 0);
   all.write(version{13}, gradient(1)); // It is no longer known.
   CHECK_FALSE(fs::exists(at.file(13)));
