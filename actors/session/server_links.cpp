@@ -22,17 +22,21 @@ namespace {
 
 /// How gradients for this server are compressed; null: not at all.
 transport::codec_ptr codec_of(const proto::Welcome& welcome) {
-  auto rest = welcome.parameters() - welcome.compressed_parameters();
-  const auto& fragments = welcome.fragments();
-  if (welcome.compressed_parameters() > welcome.parameters() ||
-      (!fragments.empty() && *fragments.rbegin() < rest))
-    throw transport::path_error("its numbers of parameters do not agree");
+  config::compression how;
   for (const auto& one : welcome.description().settings())
     if (one.key() == "cluster.compression")
-      return transport::make_codec(
-        config::parse_compression(one.value()), welcome.compressed_parameters(),
-        rest, {fragments.data(), static_cast<size_t>(fragments.size())});
-  return nullptr;
+      how = config::parse_compression(one.value());
+  if (how.kind == config::compression_kind::none)
+    return nullptr;
+  auto numbers = welcome.compressed_parameters();
+  auto rest = welcome.parameters() - numbers;
+  const auto& fragments = welcome.fragments();
+  if (numbers > welcome.parameters() ||
+      (!fragments.empty() && *fragments.rbegin() < rest))
+    throw transport::path_error("its numbers of parameters do not agree");
+  return transport::make_codec(
+    how, numbers, rest,
+    {fragments.data(), static_cast<size_t>(fragments.size())});
 }
 
 /// Whether workers compute the network in segments.
