@@ -39,8 +39,10 @@ public:
     return {
       [this](push_atom msg, const push_header& header,
              const payload& gradient) -> weights_result {
-        return ask(header.id.worker, msg, header,
-                   compressed(header.id, gradient));
+        auto sent = compressed(header.id, gradient);
+        if (parts_.codec->fragments() == 1) // Its answer says nothing new.
+          return self_->delegate(parts_.link, msg, header, sent);
+        return ask(header.id.worker, msg, header, sent);
       },
       [this](pull_atom msg, const pull_header& header) {
         return ask(header.worker, msg, header);

@@ -115,11 +115,11 @@ TEST_CASE("a launcher's variables make peers") {
 }
 
 // While they wait for the last one: later it is a matter of chance how many
-// gradients are under way in each of them. Rank 0 has drawn all of the weights,
-// and keeps them until the last shard has its own.
+// gradients are under way in each of them. Rank 0 draws the weights: then it
+// has a network and what is copied from it.
 TEST_CASE("rank 0 begins with at most two models more than the others") {
   constexpr uint64_t model = 43'700; // KiB: 11.2 million weights.
-  constexpr uint64_t rest = 17'000;  // What a lead needs besides.
+  constexpr uint64_t rest = 12'000;  // What a lead needs besides.
   process_fixture on;
   const flags what{
     "--network",    "resnet18_cifar",
