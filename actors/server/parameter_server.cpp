@@ -462,13 +462,6 @@ parameter_server_state::header_for(const cores::release_order& ready) const {
           ready.turn.goes_on};
 }
 
-payload
-parameter_server_state::weights_for(const cores::release_order& ready) const {
-  const auto& turn = ready.turn;
-  return turn.goes_on ? model_.newest(model_.fragment_before(turn.pushes))
-                      : model_.newest();
-}
-
 // The answers of the other shards are on the way while the lead makes its own
 // part.
 void parameter_server_state::steps_ordered(const cores::orders& decided) {
@@ -482,7 +475,8 @@ void parameter_server_state::decision_done(const cores::orders& decided) {
   if (decided.stop)
     return ending_.begin("completed", *decided.stop);
   for (const auto& ready : decided.release)
-    requests_.release(ready.worker, header_for(ready), weights_for(ready),
+    requests_.release(ready.worker, header_for(ready),
+                      model_.released(ready.turn.pushes, ready.turn.goes_on),
                       pipeline_.gathers(scheduler_.current()));
   for (auto who : decided.cancel)
     requests_.cancel(who);

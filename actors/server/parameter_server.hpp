@@ -186,7 +186,6 @@ private:
   void versions_made(version before, version made) override;
   void decision_done(const cores::orders& decided) override;
   release_header header_for(const cores::release_order& ready) const;
-  payload weights_for(const cores::release_order& ready) const;
   /// Tells the subscribers, then carries out the orders.
   void decide(input&& cause, cores::orders&& decided = {});
 

@@ -98,6 +98,14 @@ void fragment_models::for_each(const mean_of& mean, Use use) const {
   }
 }
 
+payload fragment_models::released(const payload& weights, uint32_t pushes,
+                                  bool goes_on) const {
+  if (!cuts_ || !goes_on)
+    return weights;
+  auto range = cuts_->all(cuts_->before(pushes));
+  return weights.part(range.first, range.count);
+}
+
 gradient_facts fragment_models::look_at(const payload& gradient,
                                         uint32_t fragment) const {
   return has_weights() ? all_.at(fragment).look_at(gradient) : gradient_facts{};

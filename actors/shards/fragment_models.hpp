@@ -64,6 +64,16 @@ public:
   /// The fragments of the range; nothing if there is only one.
   const std::optional<models::fragments>& cuts() const { return cuts_; }
 
+  /// The elements of a gradient of this fragment. @param all Of the range.
+  uint64_t count_of(uint32_t fragment, uint64_t all) const {
+    return cuts_ ? cuts_->all(fragment).count : all;
+  }
+
+  /// What a worker gets of these weights, which are those of the range: all,
+  /// or, where it goes on with its own, the fragment that it has pushed.
+  /// @param pushes The fragment whose turn is next.
+  payload released(const payload& weights, uint32_t pushes, bool goes_on) const;
+
   /// What a gradient of the fragment has of the parameters, looked at.
   gradient_facts look_at(const payload& gradient, uint32_t fragment) const;
 

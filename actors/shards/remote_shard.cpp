@@ -8,6 +8,7 @@
 #include "config/text/one_line.hpp"
 #include "models/device/accelerator.hpp"
 #include "models/guarded.hpp"
+#include "models/layout/fragments.hpp"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
@@ -41,7 +42,7 @@ at::Tensor part_of(const at::Tensor& state, uint64_t count, size_t index) {
 } // namespace
 
 remote_shard_state::remote_shard_state(pointer self, remote_shard_parts parts)
-  : self_(self), parts_(std::move(parts)), cuts_(cuts_of(parts_)),
+  : self_(self), parts_(std::move(parts)),
     versions_(parts_.weights.count, dtype_of(parts_.weights),
               models::device_named(parts_.settings.device), parts_.memory,
               true) {
@@ -110,7 +111,8 @@ auto remote_shard_state::push(const push_header& header, const payload& part)
     return err;
   request_id id{header.id.worker, header.id.life, header.request};
   auto fragment = turns_[header.id.worker];
-  payload_shape expected{parts_.weights.type, count_of(fragment)};
+  payload_shape expected{parts_.weights.type,
+                         model_.count_of(fragment, parts_.weights.count)};
   auto offered = part.is_absent();
   if (part.shape() != expected || (offered && !parts_.exchange)) {
     report({parts_.rank, id, header.id, errc::wrong_size});
@@ -236,7 +238,7 @@ auto remote_shard_state::gradients_of(const shard_step& order) const
     }
     out.all.push_back(held.numbers);
     out.shares.push_back(order.shares[i]);
-    if (cuts_)
+    if (model_.cuts())
       out.fragments.push_back(held.fragment);
   }
   if (offered > 0) { // Workers offer what is of all the weights.
@@ -304,19 +306,6 @@ void remote_shard_state::make(const shard_step& order) try {
   self_->quit(caf::make_error(errc::failed, one_line(err)));
 }
 
-uint64_t remote_shard_state::count_of(uint32_t fragment) const {
-  return cuts_ ? cuts_->all(fragment).count : parts_.weights.count;
-}
-
-/// Whoever goes on gets the fragment that it has pushed.
-payload remote_shard_state::weights_for(const release_header& header) const {
-  auto out = versions_.newest();
-  if (!cuts_ || !header.goes_on)
-    return out;
-  auto range = cuts_->all(cuts_->before(header.fragment));
-  return out.part(range.first, range.count);
-}
-
 // A request that is missing was given up by its worker.
 void remote_shard_state::release(const request_id& id,
                                  const release_header& header) {
@@ -332,8 +321,10 @@ void remote_shard_state::release(const request_id& id,
   requests_.erase(found);
   turns_[id.worker] = header.fragment;
   auto by_gather = offered && gathered_ == version_;
-  asks.deliver(header, by_gather ? payload{parts_.weights, nullptr, nullptr}
-                                 : weights_for(header));
+  asks.deliver(header, by_gather
+                         ? payload{parts_.weights, nullptr, nullptr}
+                         : model_.released(versions_.newest(), header.fragment,
+                                           header.goes_on));
 }
 
 void remote_shard_state::leave(worker_id who, life_number life) {
@@ -359,7 +350,8 @@ void remote_shard_state::end_training() {
 // shard have settings of their own.
 void remote_shard_state::begin(transfer_id id, const shard_state& state,
                                const payload_shape& shape) try {
-  server_range range{{0, parts_.weights.count}, groups_of(state), cuts_};
+  server_range range{
+    {0, parts_.weights.count}, groups_of(state), cuts_of(parts_)};
   model_ = {parts_.settings, dtype_of(parts_.weights), std::move(range),
             parts_.across};
   arriving_.emplace(shape);

@@ -16,7 +16,6 @@
 #include "messages/interfaces.hpp"
 #include "messages/transport/chunked/chunked.hpp"
 #include "messages/transport/chunked/outgoing.hpp"
-#include "models/layout/fragments.hpp"
 #include "models/optim/lanes.hpp"
 
 #include <deque>
@@ -87,8 +86,6 @@ private:
   weights_result push(const push_header& header, const payload& part);
   weights_result pull(const pull_header& header);
   caf::error unwelcome(worker_id who, life_number life) const;
-  uint64_t count_of(uint32_t fragment) const;
-  payload weights_for(const release_header& header) const;
   void report(part_report part);
   weights_result hold(const request_id& id, bool offered = false);
   void close(worker_id who, errc why, const std::string& text);
@@ -124,7 +121,6 @@ private:
   pointer self_;
   remote_shard_parts parts_;
   lead_actor lead_;
-  std::optional<models::fragments> cuts_; ///< Nothing: there is only one.
   fragment_models model_;
   weights_versions versions_;
   version version_;

@@ -207,17 +207,8 @@ payload_shape server_model::shape() const {
 
 payload_shape server_model::shape(uint32_t fragment) const {
   auto out = shape();
-  if (part_.cuts())
-    out.count = part_.cuts()->all(fragment).count;
+  out.count = part_.count_of(fragment, out.count);
   return out;
-}
-
-payload server_model::newest(uint32_t fragment) const {
-  auto out = newest();
-  if (!part_.cuts())
-    return out;
-  auto range = part_.cuts()->all(fragment);
-  return out.part(range.first, range.count);
 }
 
 at::Tensor server_model::next_buffer() {

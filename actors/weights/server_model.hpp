@@ -112,12 +112,9 @@ public:
   /// The newest version; shares its memory.
   payload newest() const { return versions_ ? versions_->newest() : payload{}; }
 
-  /// One fragment of the newest version, where workers exchange fragments.
-  payload newest(uint32_t fragment) const;
-
-  /// The fragment before this one in the order in which they are exchanged.
-  uint32_t fragment_before(uint32_t which) const {
-    return part_.cuts() ? part_.cuts()->before(which) : 0;
+  /// What a worker gets of it, as of fragment_models.
+  payload released(uint32_t pushes, bool goes_on) const {
+    return part_.released(newest(), pushes, goes_on);
   }
 
   /// Whether the gradient has the right shape.
