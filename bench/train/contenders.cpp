@@ -162,6 +162,28 @@ double contenders::faults_of_loops(const char* program,
   return one_loop_process(program, set_up).faults;
 }
 
+contenders::cpu_costs contenders::cpu_in_one_process(const std::string& policy,
+                                                     const char* program,
+                                                     const char* set_up) const {
+  auto seconds = [&](uint64_t gradients) {
+    app::scratch_folder scratch;
+    auto all = *this;
+    all.gradients_ = gradients;
+    auto command = all.node(policy, scratch.path());
+    command.insert(command.begin() + 1, "--simulate");
+    child troupe{command};
+    child loops{
+      all.loop(program, set_up, scratch.path() / "rate", what_.workers)};
+    return cpu_costs{troupe.wait().time.cpu_seconds,
+                     loops.wait().time.cpu_seconds};
+  };
+  auto short_run = seconds(gradients_ / 2);
+  auto long_run = seconds(gradients_);
+  auto more = static_cast<double>(gradients_ - gradients_ / 2);
+  return {(long_run.troupe - short_run.troupe) / more,
+          (long_run.loops - short_run.loops) / (more * 1.25)}; // With warm-up.
+}
+
 double contenders::loops_in_processes(const char* program,
                                       const char* set_up) const {
   app::scratch_folder scratch;

@@ -82,6 +82,20 @@ public:
 
   double loops_in_processes(const char* program, const char* set_up) const;
 
+  // -- both at once -----------------------------------------------------------
+
+  /// CPU seconds of a gradient.
+  struct cpu_costs {
+    double troupe = 0;
+    double loops = 0;
+  };
+
+  /// Of Troupe in one process and of the loops, which run at the same time:
+  /// so the machine is as fast for the one as for the other. Two runs of
+  /// different lengths are compared, which leaves the start of both out.
+  cpu_costs cpu_in_one_process(const std::string& policy, const char* program,
+                               const char* set_up) const;
+
 private:
   struct of_loops {
     double rate = 0;   ///< Samples a second.

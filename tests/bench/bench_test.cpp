@@ -107,6 +107,7 @@ TEST_CASE("transport, server, data, train and parallel have their figures") {
     }
   CHECK(names.contains("train/wide/page_faults"));
   CHECK(names.contains("train/local_steps/lenet"));
+  CHECK(names.contains("train/local_steps/lenet/cpu"));
   CHECK(names.contains("train/resnet18/server_memory"));
 }
 
