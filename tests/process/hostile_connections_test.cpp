@@ -251,7 +251,7 @@ TEST_CASE("malformed connections leave nothing behind") {
   auto before = memory_of(pid);
   std::ofstream{"/proc/" + std::to_string(pid) + "/clear_refs"} << 5; // VmHWM.
   attack_all(it, wished("TROUPE_HOSTILE_FIRST", 1000),
-             wished("TROUPE_HOSTILE_CONNECTIONS", 10'000));
+             wished("TROUPE_HOSTILE_CONNECTIONS", 5'000));
   INFO("it had " << before << " kB, now " << memory_of(pid) << ", at most "
                  << memory_of(pid, "VmHWM"));
   CHECK(memory_of(pid, "VmHWM") < before + most_growth);

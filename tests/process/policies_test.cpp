@@ -143,14 +143,6 @@ TEST_CASE("sync trains in one process") {
   train_in_one_process("sync");
 }
 
-TEST_CASE("backup trains in one process") {
-  train_in_one_process("backup");
-}
-
-TEST_CASE("ssp trains in one process") {
-  train_in_one_process("ssp");
-}
-
 TEST_CASE("async trains in one process") {
   train_in_one_process("async");
 }

@@ -121,7 +121,7 @@ TEST_CASE("remote shards have groups, factors and an average") {
 }
 
 TEST_CASE("workers come and go while there are remote shards") {
-  for (std::string policy : {"async", "ssp", "sync", "backup"}) {
+  for (std::string policy : {"async", "sync", "backup"}) {
     INFO(policy);
     auto is_first = policy == "async";
     flags clip;
