@@ -12,8 +12,8 @@
 
 #include <algorithm>
 #include <iterator>
-#include <numeric>
 #include <set>
+#include <span>
 #include <utility>
 
 namespace troupe {
@@ -47,10 +47,14 @@ bool has_segments(const proto::Welcome& welcome) {
   return false;
 }
 
-bool adds_up(const server_links::server& one) {
-  const auto& sizes = one.fragments;
-  auto all = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
-  return sizes.empty() || all == one.weights.count;
+/// Whether fragments of these sizes are all of so many elements.
+bool are_all(std::span<const uint64_t> sizes, uint64_t elements) {
+  for (auto size : sizes) {
+    if (size > elements)
+      return false;
+    elements -= size;
+  }
+  return elements == 0;
 }
 
 } // namespace
@@ -76,7 +80,7 @@ void server_links::describe(size_t index, const proto::Welcome& welcome,
                  welcome.parameters()};
   one.activations = {one.weights.type, welcome.activations()};
   one.fragments.assign(welcome.fragments().begin(), welcome.fragments().end());
-  if (!adds_up(one))
+  if (!one.fragments.empty() && !are_all(one.fragments, one.weights.count))
     throw transport::path_error("its fragments are not what it has");
   if (is_worker)
     one.codec = codec_of(welcome);
