@@ -82,15 +82,18 @@ void inner_state::begin(life_number server, version at, worker_id who) {
   }
 }
 
-auto inner_state::find(const push_id& after) const -> numbers {
-  if (now_ && now_->after == after)
-    return now_->state;
-  return before_ && before_->after == after ? before_->state : first_;
+/// Null: it is not one of the last two.
+auto inner_state::find(const push_id& after) const -> const kept* {
+  for (const auto* each : {&now_, &before_})
+    if (*each && (*each)->after == after)
+      return &**each;
+  return nullptr;
 }
 
 auto inner_state::go_back_to(const push_id& after) -> numbers {
   std::lock_guard guard{mutex_};
-  auto out = find(after);
+  const auto* found = find(after);
+  auto out = found ? found->state : first_;
   if (now_ && now_->after != after) {
     now_.reset();
     if (before_ && before_->after == after)
@@ -121,9 +124,10 @@ bool inner_state::save(const push_id& after, Write write) {
   numbers state;
   {
     std::lock_guard its{mutex_};
-    auto none_yet = after.seq == sequence{0};
-    state = none_yet && now_ && now_->after.life != after.life ? now_->state
-                                                               : find(after);
+    if (const auto* found = find(after))
+      state = found->state;
+    else if (after.seq == sequence{0})
+      state = now_ && now_->after.life != after.life ? now_->state : first_;
   }
   if (!state)
     return false;

@@ -59,7 +59,7 @@ private:
     numbers state;
   };
 
-  numbers find(const push_id& after) const;
+  const kept* find(const push_id& after) const;
   template <class Write>
   bool save(const push_id& after, Write write);
 

@@ -90,6 +90,23 @@ TEST_CASE("a checkpoint has the state after the gradients that it contains",
   CHECK(found->slots[0].flat.eq(4).all().item<bool>());
 }
 
+TEST_CASE("a state that is not known any more is not saved", "[inner state]") {
+  home at;
+  auto first = at.make();
+  first.begin(life_number{1}, version{0}, who);
+  first.keep(pushed(1), state_after(4));
+  first.write(version{10}, pushed(1));
+  auto next = at.make();
+  next.begin(life_number{2}, version{10}, who);
+  for (uint64_t number : {1, 2, 3})
+    next.keep(pushed(number, 2), state_after(4 + 4 * number));
+  next.write(version{20}, pushed(1, 2));
+  CHECK(at.found(20, 3) == nullptr);
+  next.write(version{20}, pushed(2, 2));
+  REQUIRE(at.found(20, 3));
+  CHECK(at.found(20, 3)->steps == 12);
+}
+
 TEST_CASE("a life that has pushed nothing goes on from the one before",
           "[inner state]") {
   home at;
