@@ -51,7 +51,9 @@ TEST_CASE("a member that asks or tells too much is sent away, with a line") {
     for (auto left = 100; left > 0; --left)
       many += one;
     CHECK(flood(who, 100'000, [&](size_t) { return many; }) < 100'000);
-    it.server().await("127.0.0.1 sent more than 60000 messages a second");
+    // A slow machine takes fewer, and leaves as many answers unread.
+    it.server().await("127.0.0.1 sent (more than 60000 messages a second|"
+                      "nothing but requests, and has not read)");
   }
   SECTION("questions, and hears no answer") {
     member who{it.at, 1};
