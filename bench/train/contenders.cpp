@@ -180,8 +180,9 @@ contenders::cpu_costs contenders::cpu_in_one_process(const std::string& policy,
   auto short_run = seconds(gradients_ / 2);
   auto long_run = seconds(gradients_);
   auto more = static_cast<double>(gradients_ - gradients_ / 2);
-  return {(long_run.troupe - short_run.troupe) / more,
-          (long_run.loops - short_run.loops) / (more * 1.25)}; // With warm-up.
+  return {std::max(0., long_run.troupe - short_run.troupe) / more,
+          std::max(0., long_run.loops - short_run.loops) /
+            (more * 1.25)}; // With warm-up.
 }
 
 double contenders::loops_in_processes(const char* program,

@@ -107,7 +107,6 @@ void measure_local_steps(const setting& how, report& out) {
     job.dataset = dataset; // An epoch has whole rounds.
     job.local_steps = how.quick ? 2 : steps;
     job.gradients = steps * rounds;
-    job.quick_gradients = 800; // Of CPU seconds, the start is noise.
     contenders all{how, job};
     contenders::cpu_costs cpu;
     auto medians = alternate(

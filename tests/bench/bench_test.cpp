@@ -68,9 +68,11 @@ TEST_CASE("transport, server, data, train and parallel have their figures") {
   std::set<std::string> names;
   for (const auto& x : nlohmann::json::parse(testing::slurp(file))) {
     names.insert(x.at("name").get<std::string>());
-    auto may_be_none = x.at("name") == "train/wide/page_faults";
+    // Of so few steps the CPU's seconds are less than those of a start differ.
+    auto few = x.at("name") == "train/local_steps/lenet/cpu";
+    auto may_be_none = few || x.at("name") == "train/wide/page_faults";
     CHECK(x.at("value").get<double>() > (may_be_none ? -1 : 0));
-    CHECK(x.at("reference_value").get<double>() > 0);
+    CHECK(x.at("reference_value").get<double>() > (few ? -1 : 0));
   }
   for (std::string how : {"fp16", "bf16", "int8", "topk(share=0.01)"})
     for (std::string what : {"/pack", "/unpack"})
