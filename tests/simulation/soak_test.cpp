@@ -15,7 +15,7 @@ using namespace troupe::test;
 
 namespace {
 
-constexpr uint64_t usual_runs = 1000;
+constexpr uint64_t usual_runs = 700;
 constexpr uint64_t twin_runs = 100;
 
 /// After so many failures the test stops.
