@@ -112,7 +112,7 @@ public:
   /// The newest version; shares its memory.
   payload newest() const { return versions_ ? versions_->newest() : payload{}; }
 
-  /// What a worker gets of it, as of fragment_models.
+  /// What a worker gets of the newest version: fragment_models::released.
   payload released(uint32_t pushes, bool goes_on) const {
     return part_.released(newest(), pushes, goes_on);
   }

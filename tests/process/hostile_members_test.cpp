@@ -46,14 +46,13 @@ TEST_CASE("a member that asks or tells too much is sent away, with a line") {
   SECTION("messages") {
     member who{it.at, 1};
     CHECK(who.say_hello().accepted());
-    auto one = basp_message(3, who.gateway(), caf::make_message(1.5));
+    // They have no sender, so no unread answers pile up on a slow machine.
+    auto one = basp_message(0, who.gateway(), caf::make_message(1.5));
     std::string many;
     for (auto left = 100; left > 0; --left)
       many += one;
     CHECK(flood(who, 100'000, [&](size_t) { return many; }) < 100'000);
-    // A slow machine takes fewer, and leaves as many answers unread.
-    it.server().await("127.0.0.1 sent (more than 60000 messages a second|"
-                      "nothing but requests, and has not read)");
+    it.server().await("127.0.0.1 sent more than 60000 messages a second");
   }
   SECTION("questions, and hears no answer") {
     member who{it.at, 1};
