@@ -46,7 +46,9 @@ void measure_resnet(const setting& how, report& out);
 void measure_wide(const setting& how, report& out);
 
 /// The same where workers make local steps.
-void measure_local_steps(const setting& how, report& out);
+void measure_rounds_of_lenet(const setting& how, report& out);
+void measure_rounds_of_resnet(const setting& how, report& out);
+void measure_rounds_of_wide(const setting& how, report& out);
 
 // -- parallel: networks in segments, peers ------------------------------------
 

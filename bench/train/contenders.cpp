@@ -3,6 +3,7 @@
 #include "actors/log_files/event_log_file.hpp"
 #include "apps/scratch_folder.hpp"
 #include "apps/startup/resources.hpp"
+#include "bench/train/cores.hpp"
 #include "config/text/failure.hpp"
 
 #include <nlohmann/json.hpp>
@@ -55,6 +56,11 @@ double median_wait(const std::filesystem::path& event_log) {
   return median(std::move(all));
 }
 
+/// The batches of a loop that times so many of them.
+uint64_t with_warm_up(uint64_t batches) {
+  return batches / 4 + 1 + batches;
+}
+
 } // namespace
 
 const workload& lenet_run() {
@@ -98,9 +104,7 @@ contenders::contenders(const setting& how, const workload& job)
 
 double contenders::in_one_process(const std::string& policy) const {
   app::scratch_folder scratch;
-  auto command = node(policy, scratch.path());
-  command.insert(command.begin() + 1, "--simulate");
-  run_child(command);
+  run_child(simulated(policy, scratch.path()));
   return rate_of(scratch.path(), updates(policy));
 }
 
@@ -138,9 +142,7 @@ double contenders::faults_in_one_process(const std::string& policy) const {
     app::scratch_folder scratch;
     auto all = *this;
     all.gradients_ = gradients;
-    auto command = all.node(policy, scratch.path());
-    command.insert(command.begin() + 1, "--simulate");
-    return run_child(command).page_faults;
+    return run_child(all.simulated(policy, scratch.path())).page_faults;
   };
   auto half = gradients_ / 2;
   auto more = faults(2 * half) - faults(half);
@@ -162,27 +164,34 @@ double contenders::faults_of_loops(const char* program,
   return one_loop_process(program, set_up).faults;
 }
 
-contenders::cpu_costs contenders::cpu_in_one_process(const std::string& policy,
-                                                     const char* program,
-                                                     const char* set_up) const {
+contenders::cpu_costs contenders::cpu_on_one_core(const std::string& policy,
+                                                  const char* program,
+                                                  const char* set_up) const {
+  auto job = what_;
+  job.workers = 1;
+  contenders one{how_, job};
+  auto core = allowed_cores().front();
   auto seconds = [&](uint64_t gradients) {
     app::scratch_folder scratch;
-    auto all = *this;
-    all.gradients_ = gradients;
-    auto command = all.node(policy, scratch.path());
-    command.insert(command.begin() + 1, "--simulate");
-    child troupe{command};
-    child loops{
-      all.loop(program, set_up, scratch.path() / "rate", what_.workers)};
+    one.gradients_ = gradients;
+    child troupe{on_core(core, one.simulated(policy, scratch.path()))};
+    child loop{
+      on_core(core, one.loop(program, set_up, scratch.path() / "rate", 1))};
     return cpu_costs{troupe.wait().time.cpu_seconds,
-                     loops.wait().time.cpu_seconds};
+                     loop.wait().time.cpu_seconds};
   };
-  auto short_run = seconds(gradients_ / 2);
-  auto long_run = seconds(gradients_);
-  auto more = static_cast<double>(gradients_ - gradients_ / 2);
-  return {std::max(0., long_run.troupe - short_run.troupe) / more,
-          std::max(0., long_run.loops - short_run.loops) /
-            (more * 1.25)}; // With warm-up.
+  auto round = std::max<uint64_t>(what_.local_steps, 1);
+  auto rounds = std::max<uint64_t>(gradients_ / what_.workers / round, 2);
+  auto few = rounds / 2 * round;
+  auto many = rounds * round;
+  auto short_run = seconds(few);
+  auto long_run = seconds(many);
+  auto of_a_step = [](double of_long, double of_short, uint64_t more) {
+    return std::max(0., of_long - of_short) / static_cast<double>(more);
+  };
+  return {of_a_step(long_run.troupe, short_run.troupe, many - few),
+          of_a_step(long_run.loop, short_run.loop,
+                    with_warm_up(many) - with_warm_up(few))};
 }
 
 double contenders::loops_in_processes(const char* program,
@@ -239,7 +248,7 @@ void contenders::nodes::start(const words& program, bool last) {
   command.insert(command.end(), environment_.begin(), environment_.end());
   command.insert(command.end(), program.begin(), program.end());
   all_.push_back(
-    std::make_unique<child>(slow_ ? slow_->on_core(last, command) : command));
+    std::make_unique<child>(slow_ ? slow_->beside(last, command) : command));
   if (slow_ && last)
     slow_node::slow_down(all_.back()->id());
 }
@@ -285,6 +294,13 @@ words contenders::node(const std::string& policy,
                 "--inner-optimizer", "sgd(lr=0.001,momentum=0.9)"};
     out.insert(out.end(), local.begin(), local.end());
   }
+  return out;
+}
+
+words contenders::simulated(const std::string& policy,
+                            const std::filesystem::path& train_dir) const {
+  auto out = node(policy, train_dir);
+  out.insert(out.begin() + 1, "--simulate");
   return out;
 }
 

@@ -84,17 +84,17 @@ public:
 
   // -- both at once -----------------------------------------------------------
 
-  /// CPU seconds of a gradient.
+  /// CPU seconds of a step.
   struct cpu_costs {
     double troupe = 0;
-    double loops = 0;
+    double loop = 0;
   };
 
-  /// Of Troupe in one process and of the loops, which run at the same time:
-  /// so the machine is as fast for the one as for the other. Two runs of
+  /// Of one worker in one process and of one loop, at the same time on the same
+  /// core: so the machine is as fast for the one as for the other. Two runs of
   /// different lengths are compared, which leaves the start of both out.
-  cpu_costs cpu_in_one_process(const std::string& policy, const char* program,
-                               const char* set_up) const;
+  cpu_costs cpu_on_one_core(const std::string& policy, const char* program,
+                            const char* set_up) const;
 
 private:
   struct of_loops {
@@ -127,6 +127,10 @@ private:
 
   std::vector<std::string> node(const std::string& policy,
                                 const std::filesystem::path& train_dir) const;
+
+  std::vector<std::string>
+  simulated(const std::string& policy,
+            const std::filesystem::path& train_dir) const;
 
   std::vector<std::string> loop(const char* program, const char* set_up,
                                 const std::filesystem::path& out,

@@ -1,8 +1,8 @@
 #include "bench/train/slow_node.hpp"
 
+#include "bench/train/cores.hpp"
 #include "config/text/failure.hpp"
 
-#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -24,17 +24,6 @@ using words = std::vector<std::string>;
 // nicer. So five steps give these two three quarters and one quarter.
 constexpr int niceness_of_busy = 5;
 constexpr int niceness_of_computing = 10;
-
-std::vector<int> allowed_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> out;
-  if (sched_getaffinity(0, sizeof set, &set) == 0)
-    for (int i = 0; i < CPU_SETSIZE; ++i)
-      if (CPU_ISSET(i, &set))
-        out.push_back(i);
-  return out;
-}
 
 /// What /proc says of a process or thread behind its name: state, and so on.
 words fields_of(const std::filesystem::path& stat) {
@@ -65,14 +54,12 @@ slow_node::slow_node() : cores_(allowed_cores()) {
   if (cores_.size() < 2)
     throw run_error("a slow node needs a core of its own, and there is one");
   busy_ = std::make_unique<child>(
-    on_core(true, {"nice", "-n", std::to_string(niceness_of_busy), "sh", "-c",
-                   "while :; do :; done"}));
+    beside(true, {"nice", "-n", std::to_string(niceness_of_busy), "sh", "-c",
+                  "while :; do :; done"}));
 }
 
-words slow_node::on_core(bool slow, const words& command) const {
-  words out{"/usr/bin/env", "taskset", "-c", std::to_string(cores_[slow])};
-  out.insert(out.end(), command.begin(), command.end());
-  return out;
+words slow_node::beside(bool slow, const words& command) const {
+  return on_core(cores_[slow], command);
 }
 
 // The computing thread is the one that has computed for half a second: all

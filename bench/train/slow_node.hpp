@@ -19,7 +19,7 @@ public:
 
   /// A command on the core of the other nodes, or of the slow one.
   std::vector<std::string>
-  on_core(bool slow, const std::vector<std::string>& command) const;
+  beside(bool slow, const std::vector<std::string>& command) const;
 
   /// Slows down the computing of this process, once it is seen to compute.
   static void slow_down(pid_t process);

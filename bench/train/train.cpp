@@ -83,6 +83,46 @@ void measure_memory(const setting& how, report& out) {
                   better::lower));
 }
 
+/// An epoch of the dataset has whole rounds.
+void measure_rounds(workload job, const char* dataset, uint64_t steps,
+                    uint64_t rounds, const setting& how, report& out) {
+  job.dataset = dataset;
+  job.local_steps = how.quick ? 2 : steps;
+  job.gradients = steps * rounds;
+  out.begin("two workers, " + job.name + ": rounds of " +
+            std::to_string(job.local_steps) +
+            " local steps, SGD with momentum, exchange included (target: 0.98 "
+            "of the same two loops)");
+  contenders all{how, job};
+  contenders::cpu_costs cpu;
+  auto medians =
+    alternate(job.name,
+              {{"local steps",
+                [&] {
+                  return all.in_one_process("async");
+                }},
+               {"loops",
+                [&] {
+                  return all.loops_in_one_process(with_mimalloc, "as_troupe");
+                }},
+               {"a worker and a loop on one core",
+                [&] {
+                  cpu =
+                    all.cpu_on_one_core("async", with_mimalloc, "as_troupe");
+                  return cpu.troupe;
+                }},
+               {"that loop",
+                [&] {
+                  return cpu.loop;
+                }}},
+              how.quick ? 1 : job.rounds, out);
+  auto name = "train/local_steps/" + job.name;
+  out.add(compare(name, medians[0], "1/s", "two loops, same set-up", medians[1],
+                  better::higher));
+  out.add(compare(name + "/cpu", 1000 * medians[2], "ms/step",
+                  "a loop on its core", 1000 * medians[3], better::lower));
+}
+
 } // namespace
 
 void measure_lenet(const setting& how, report& out) {
@@ -98,57 +138,6 @@ void measure_resnet(const setting& how, report& out) {
   measure_memory(how, out);
 }
 
-void measure_local_steps(const setting& how, report& out) {
-  out.begin("two workers with rounds of local steps (lenet and wide: 50, "
-            "resnet18: 10), sgd with momentum, exchange included (target: 0.98 "
-            "of the same two loops)");
-  auto measure = [&](workload job, const char* dataset, uint64_t steps,
-                     uint64_t rounds) {
-    job.dataset = dataset; // An epoch has whole rounds.
-    job.local_steps = how.quick ? 2 : steps;
-    job.gradients = steps * rounds;
-    contenders all{how, job};
-    contenders::cpu_costs cpu;
-    auto medians = alternate(
-      job.name,
-      {{"local steps",
-        [&] {
-          return all.in_one_process("async");
-        }},
-       {"loops",
-        [&] {
-          return all.loops_in_one_process(with_mimalloc, "as_troupe");
-        }},
-       {"both at once",
-        [&] {
-          cpu = all.cpu_in_one_process("async", with_mimalloc, "as_troupe");
-          return cpu.troupe;
-        }},
-       {"both at once, the loops",
-        [&] {
-          return cpu.loops;
-        }}},
-      how.quick ? 1 : job.rounds, out);
-    auto name = "train/local_steps/" + job.name;
-    out.add(compare(name, medians[0], "1/s", "two loops, same set-up",
-                    medians[1], better::higher));
-    out.add(compare(name + "/cpu", 1000 * medians[2], "ms/step",
-                    "two loops, same set-up", 1000 * medians[3],
-                    better::lower));
-  };
-  measure(lenet_run(), "synthetic(shape=1x28x28,classes=10,samples=19200)", 50,
-          20);
-  if (how.quick)
-    return;
-  measure(resnet_run(), "synthetic(shape=3x32x32,classes=10,samples=3840)", 10,
-          8);
-  app::scratch_folder scratch;
-  auto file = scratch.path() / "wide.pt";
-  write_wide_network(file);
-  measure(wide_run(file), "synthetic(shape=1x28x28,classes=10,samples=2000)",
-          50, 20);
-}
-
 void measure_wide(const setting& how, report& out) {
   out.begin("samples a second of two workers: a wide network of 11.1 M "
             "parameters, batch 8 (target: 0.92 of the same two loops)");
@@ -156,6 +145,27 @@ void measure_wide(const setting& how, report& out) {
   auto file = scratch.path() / "wide.pt";
   write_wide_network(file);
   measure_training(wide_run(file), how, out);
+}
+
+void measure_rounds_of_lenet(const setting& how, report& out) {
+  measure_rounds(lenet_run(),
+                 "synthetic(shape=1x28x28,classes=10,samples=19200)", 50, 20,
+                 how, out);
+}
+
+void measure_rounds_of_resnet(const setting& how, report& out) {
+  measure_rounds(resnet_run(),
+                 "synthetic(shape=3x32x32,classes=10,samples=3840)", 10, 4, how,
+                 out);
+}
+
+void measure_rounds_of_wide(const setting& how, report& out) {
+  app::scratch_folder scratch;
+  auto file = scratch.path() / "wide.pt";
+  write_wide_network(file);
+  measure_rounds(wide_run(file),
+                 "synthetic(shape=1x28x28,classes=10,samples=2000)", 50, 10,
+                 how, out);
 }
 
 } // namespace troupe::bench

@@ -60,8 +60,10 @@ TEST_CASE("a bench shows each figure beside its reference, and keeps it") {
 TEST_CASE("transport, server, data, train and parallel have their figures") {
   testing::temporary_folder folder;
   auto file = folder / "figures.json";
-  auto run = bench(folder, {"transport", "server", "data", "train", "parallel",
-                            "--quick", "--json", file.string()});
+  auto run =
+    bench(folder, {"transport", "server", "data", "train/lenet",
+                   "train/resnet18", "train/wide", "train/local_steps/lenet",
+                   "parallel", "--quick", "--json", file.string()});
   auto status = run.wait(patience);
   INFO(run.report());
   REQUIRE(status == 0);
@@ -181,7 +183,9 @@ TEST_CASE("a topic that is not there is named in one line") {
         "troupe_bench: no such topic: simulat; there are: transport/paths, "
         "transport/overlap, transport/encryption, transport/compression, "
         "server/step, data/batches, train/lenet, train/resnet18, train/wide, "
-        "train/local_steps, parallel/remote_forward, parallel/remote_control, "
+        "train/local_steps/lenet, train/local_steps/resnet18, "
+        "train/local_steps/wide, "
+        "parallel/remote_forward, parallel/remote_control, "
         "parallel/pipeline, parallel/contexts, parallel/peers, "
         "parallel/peers_over_stream, parallel/slow_peer, "
         "peers/lenet, peers/resnet18, peers/wide, "
