@@ -70,8 +70,12 @@ void inner_state::begin(life_number server, version at, worker_id who) {
   before_.reset();
   try {
     auto found = files_.begin(server, at, who);
-    if (!found)
+    if (!found) {
+      if (at != version{0})
+        say("optimizer    of worker " + to_string(who) +
+            " is new: none was saved for it with version " + to_string(at));
       return;
+    }
     first_ = inner_numbers_in(*found);
     say("optimizer    of worker " + to_string(who) +
         (found->was_left ? ", which has left, is taken over"

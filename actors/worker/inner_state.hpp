@@ -28,8 +28,8 @@ public:
   explicit inner_state(worker_store store);
 
   /// A life of the server begins for this worker at that version: continues
-  /// from what was saved there, else with a new optimiser. A second call for
-  /// the same life does nothing.
+  /// from what was saved there, else with a new optimiser, and says so behind
+  /// version 0. A second call for the same life does nothing.
   void begin(life_number server, version at, worker_id who);
 
   /// The state after this gradient, to which the worker goes back; null: that

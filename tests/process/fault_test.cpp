@@ -20,8 +20,9 @@ auto is_joined(uint32_t who, uint64_t life) {
   };
 }
 
-void kill_a_worker(const std::string& policy, const flags& more = {},
-                   uint64_t epochs = 15) {
+/// Returns what the new worker has said.
+std::string kill_a_worker(const std::string& policy, const flags& more = {},
+                          uint64_t epochs = 10) {
   process_fixture on{recorded};
   auto server = on.listening_server(flags{"--policy", policy, "--workers", "3",
                                           "--epochs", std::to_string(epochs)} +
@@ -44,6 +45,7 @@ void kill_a_worker(const std::string& policy, const flags& more = {},
   check_end(server, 0);
   check_ends_of(workers, 0);
   check_completed(on, epochs);
+  return workers[2].out();
 }
 
 } // namespace
@@ -76,10 +78,12 @@ TEST_CASE("quorum: a killed worker is missed and a new one takes part") {
 }
 
 TEST_CASE("local steps: a killed worker is missed and a new one takes part") {
-  kill_a_worker("async",
-                {"--local-steps", "3", "--overlap-steps", "1",
-                 "--inner-optimizer", "adamw"},
-                40);
+  auto said = kill_a_worker("async",
+                            {"--local-steps", "3", "--overlap-steps", "1",
+                             "--inner-optimizer", "adamw"},
+                            25);
+  CHECK(said.find("optimizer    of worker 2 is new: none was saved") !=
+        said.npos);
 }
 
 TEST_CASE("backup: epochs end although a worker is always late") {
