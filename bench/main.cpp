@@ -36,6 +36,7 @@ constexpr part parts[] = {
   {"train/local_steps/lenet", bench::measure_rounds_of_lenet},
   {"train/local_steps/resnet18", bench::measure_rounds_of_resnet},
   {"train/local_steps/wide", bench::measure_rounds_of_wide},
+  {"train/local_steps/exchange", bench::measure_exchange},
   {"parallel/remote_forward", bench::measure_remote_forward},
   {"parallel/remote_control", bench::measure_remote_control},
   {"parallel/pipeline", bench::measure_pipeline},

@@ -50,6 +50,9 @@ void measure_rounds_of_lenet(const setting& how, report& out);
 void measure_rounds_of_resnet(const setting& how, report& out);
 void measure_rounds_of_wide(const setting& how, report& out);
 
+/// How long they wait for the weights between two rounds.
+void measure_exchange(const setting& how, report& out);
+
 // -- parallel: networks in segments, peers ------------------------------------
 
 /// Remote modules, next to LibTorch alone.

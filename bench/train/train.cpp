@@ -123,6 +123,29 @@ void measure_rounds(workload job, const char* dataset, uint64_t steps,
                   "a loop on its core", 1000 * medians[3], better::lower));
 }
 
+/// One worker in a process of its own, so that none waits for another.
+void measure_exchange_of(workload job, const setting& how, report& out) {
+  job.workers = 1;
+  job.gradients = 200;
+  auto local = job;
+  local.local_steps = 1;
+  contenders rounds{how, local};
+  contenders gradients{how, job};
+  auto medians = alternate(job.name,
+                           {{"rounds of one step",
+                             [&] {
+                               return rounds.wait_for_weights("async");
+                             }},
+                            {"gradients",
+                             [&] {
+                               return gradients.wait_for_weights("async");
+                             }}},
+                           how.quick ? 1 : job.rounds, out);
+  out.add(compare("train/local_steps/exchange/" + job.name, 1000 * medians[0],
+                  "ms", "a push of a gradient", 1000 * medians[1],
+                  better::lower));
+}
+
 } // namespace
 
 void measure_lenet(const setting& how, report& out) {
@@ -166,6 +189,16 @@ void measure_rounds_of_wide(const setting& how, report& out) {
   measure_rounds(wide_run(file),
                  "synthetic(shape=1x28x28,classes=10,samples=2000)", 50, 10,
                  how, out);
+}
+
+void measure_exchange(const setting& how, report& out) {
+  out.begin("ms for which a worker in a process waits for new weights after a "
+            "round of one local step (target: as after a gradient)");
+  measure_exchange_of(lenet_run(), how, out);
+  app::scratch_folder scratch;
+  auto file = scratch.path() / "wide.pt";
+  write_wide_network(file);
+  measure_exchange_of(wide_run(file), how, out);
 }
 
 } // namespace troupe::bench

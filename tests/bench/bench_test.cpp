@@ -184,7 +184,7 @@ TEST_CASE("a topic that is not there is named in one line") {
         "transport/overlap, transport/encryption, transport/compression, "
         "server/step, data/batches, train/lenet, train/resnet18, train/wide, "
         "train/local_steps/lenet, train/local_steps/resnet18, "
-        "train/local_steps/wide, "
+        "train/local_steps/wide, train/local_steps/exchange, "
         "parallel/remote_forward, parallel/remote_control, "
         "parallel/pipeline, parallel/contexts, parallel/peers, "
         "parallel/peers_over_stream, parallel/slow_peer, "
