@@ -120,20 +120,17 @@ differences compare(network& net, const flat_layout& layout,
                     const reference& from, const std::string& mode) {
   auto weights = load_weights(layout, from);
   auto gradient = flat_of(layout);
-  auto training = mode == "train";
   bind_parameters(net.module(), layout, weights);
   bind_statistics(net.module(), layout, weights);
-  net.module().train(training);
+  net.module().train(mode == "train");
   differences out;
   out.logits =
     difference(compute(net, layout, from, gradient), from[mode + ".logits"]);
-  if (training || !layout.statistics().empty()) {
-    auto scale = smallest_scale * largest(layout.parameters_of(gradient));
-    for (const auto& x : layout.slots())
-      out.gradients = std::max(
-        out.gradients, difference(layout.view(gradient, x),
-                                  from[mode + ".gradient." + x.name], scale));
-  }
+  auto scale = smallest_scale * largest(layout.parameters_of(gradient));
+  for (const auto& x : layout.slots())
+    out.gradients = std::max(
+      out.gradients, difference(layout.view(gradient, x),
+                                from[mode + ".gradient." + x.name], scale));
   for (const auto& x : layout.statistics())
     out.statistics =
       std::max(out.statistics, difference(layout.view(weights, x),

@@ -3,10 +3,9 @@
 
 For each network: makes it with torchvision (the others are written out below),
 computes logits, gradients and running statistics for a batch in eval and in train
-mode with weights of its own, writes all of it to a temporary safetensors file
-(gradients in eval mode only where running statistics make them others), and lets
-troupe_parity compute the same from the same weights. Dropout is off: its masks are
-not PyTorch's. Everything is computed in float64; weights are float32 numbers, and
+mode with weights of its own, writes all of it to a temporary safetensors file, and
+lets troupe_parity compute the same from the same weights. Dropout is off: its masks
+are not PyTorch's. Everything is computed in float64; weights are float32 numbers, and
 gradients are rounded to float32 in the file. Exits 1 if a network differs.
 
 Usage: reference.py TROUPE_PARITY [--side PIXELS] [--batch N] [NETWORK...]
@@ -151,11 +150,10 @@ def step(net, training, inputs, targets, out):
     mode = "train" if training else "eval"
     net.zero_grad()
     logits = net(inputs)
+    F.cross_entropy(logits, targets).backward()
     out[f"{mode}.logits"] = logits.detach()
-    if training or list(net.buffers()):
-        F.cross_entropy(logits, targets).backward()
-        for key, value in net.named_parameters():
-            out[f"{mode}.gradient.{key}"] = value.grad.float()
+    for key, value in net.named_parameters():
+        out[f"{mode}.gradient.{key}"] = value.grad.float()
     for key, value in net.named_buffers():
         out[f"{mode}.buffer.{key}"] = value.clone()
 
